@@ -197,9 +197,7 @@ fn changes_and_open(view: View, detail: Detail, commands: bool) -> Vec<Paragraph
         sides.flat_map(|side| changes(analysis, &names[side], side, detail)).collect()
     };
     // Verdicts include the load from outside, too.
-    let mut marked =
-        analysis.rows().flat_map(|(.., row)| row.cells.iter().map(move |of| (row, of)));
-    let has_mark = marked.any(|(row, cell)| phrases::is_spoilt(analysis, row, cell));
+    let has_mark = phrases::has_spoilt(analysis, analysis.rows());
     said.extend(phrases::spoilt(analysis, has_mark).map(|(word, sentence)| {
         let text = if detail.spoilt {
             sentence

@@ -48,7 +48,7 @@ pub const SKIPPED: &str = "skipped";
 pub const PASSED: &str = "passed";
 
 /// Writes suites. Each has a `name`, `cases` and `errors`, which have a `name` and a `message`; it may have
-/// `properties`.
+/// `properties`, pairs of a name and a value.
 pub fn write_suites(suites: &[Value], out: &mut dyn Write) -> io::Result<()> {
     let mut templates = Environment::new();
     templates.set_auto_escape_callback(|_| minijinja::AutoEscape::Html);
@@ -81,7 +81,9 @@ fn suite(analysis: &Analysis) -> Value {
     let gaps = analysis.notes.iter().filter(|note| note.is_gap());
     let errors: Vec<Value> = gaps.map(gap).collect();
     let name = analysis.plan().map_or(String::new(), |plan| clean(&plan.title));
-    context! { name, cases => cases(analysis), errors }
+    let has_mark = phrases::has_spoilt(analysis, analysis.rows_of(Family::Headline));
+    let properties: Vec<_> = phrases::spoilt(analysis, has_mark).into_iter().collect();
+    context! { name, cases => cases(analysis), errors, properties }
 }
 
 /// A test case for each metric and side.
@@ -100,7 +102,7 @@ fn cases(analysis: &Analysis) -> Vec<Value> {
             let effect = cell.judged.as_ref().and_then(|judged| judged.effect.ok());
             let change =
                 effect.map(|effect| Change::from_effect(&effect, row.kind.unit).with_interval());
-            let word = phrases::verdict(row, cell).unwrap_or_default();
+            let word = phrases::verdict(analysis, row, cell).unwrap_or_default();
             let message = format!("{} {word}", change.unwrap_or_default());
             let class = format!("{}.{}", phrases::place(work, set), clean(&side.label));
             let name = clean(&row.kind.name);

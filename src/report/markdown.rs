@@ -41,9 +41,10 @@ fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()
             let effect = of.judged.as_ref().and_then(|judged| judged.effect.ok());
             let change =
                 effect.map(|effect| Change::from_effect(&effect, row.kind.unit).with_interval());
-            let verdict = phrases::verdict(row, of).unwrap_or_default();
+            let verdict = phrases::verdict(analysis, row, of).unwrap_or_default();
             let shown = change.unwrap_or_else(|| scale.with_suffix(of.median));
-            let bold = if ["BETTER", "WORSE"].contains(&verdict.as_str()) { "**" } else { "" };
+            let is_bold = ["BETTER", "WORSE"].contains(&verdict.trim_end_matches(phrases::SPOILT));
+            let bold = if is_bold { "**" } else { "" };
             let verdict = cell(&verdict);
             format!("{shown} {bold}{verdict}{bold}").trim_end().to_string()
         }));

@@ -10,7 +10,7 @@ use super::layout::is_active;
 use super::testing::{self, HOSTILE, NEUTRAL, render};
 use super::{Format, Options, Render, find, formats};
 use crate::analysis::testing::{any_plan, of_variants};
-use crate::analysis::{Analysis, Family, Question, Row, analyse};
+use crate::analysis::{Analysis, Family, Note, Question, Row, analyse};
 use crate::stats::Verdict;
 
 const PAGE: &str = include_str!("../../docs/report-formats.md");
@@ -565,6 +565,25 @@ fn check_junit(analysis: &Analysis) -> Result<(), TestCaseError> {
         prop_assert_eq!(&suite[attribute], &count(element).to_string());
     }
     Ok(())
+}
+
+/// Of spoilt rounds a verdict is as much about the load, wherever it is read.
+#[test]
+fn a_verdict_on_spoilt_rounds_has_its_mark_where_people_read_it() {
+    let mut analysis = testing::ordinary();
+    let works = vec![(analysis.works[0].label.clone(), 9, 10)];
+    for notes in [Vec::new(), vec![Note::AllSpoilt { works }]] {
+        analysis.notes = notes;
+        for format in ["text", "markdown", "html", "svg", "junit"] {
+            let found = render(format_named(format), &analysis, Options::default());
+            // Markdown escapes the mark.
+            let found = found.replace('\\', "");
+            let is_marked = !analysis.notes.is_empty();
+            assert_eq!(found.contains("BETTER!"), is_marked, "{format}: {found}");
+            let has_reason = found.contains("spoilt most rounds") || format == "svg";
+            assert_eq!(has_reason, is_marked || format == "svg", "{format}: {found}");
+        }
+    }
 }
 
 /// As a user may ask, of variants of a drawn plan.

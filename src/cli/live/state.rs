@@ -10,7 +10,7 @@ use crate::model::{
     DisturbanceKind, Event, GuestTime, Outcome, PlanEnd, RunKey, RunResult, is_spoilt,
 };
 use crate::report::numbers::{Change, Scale};
-use crate::report::{clean, disturbance, place, verdict};
+use crate::report::{SPOILT, clean, disturbance, place, verdict};
 use crate::stats::{Ratio, Schedule};
 
 use super::super::host_news;
@@ -124,7 +124,7 @@ impl Headline {
     }
 
     pub fn tone(&self) -> Tone {
-        match self.verdict.as_deref() {
+        match self.verdict.as_deref().map(|word| word.trim_end_matches(SPOILT)) {
             Some("BETTER") => Tone::Good,
             Some("WORSE") => Tone::Bad,
             Some("SAME" | "LESS" | "MORE") => Tone::Plain,
@@ -307,7 +307,7 @@ fn headline(analysis: &Analysis, (work, set, row): Place, side: usize) -> Headli
         change: change.unwrap_or_default(),
         ratio: effect.and_then(|effect| effect.ratio()),
         margin: analysis.method.margin_of((work, set, row)),
-        verdict: row.cells.get(side).and_then(|cell| verdict(row, cell)),
+        verdict: row.cells.get(side).and_then(|cell| verdict(analysis, row, cell)),
     }
 }
 

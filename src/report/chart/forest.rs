@@ -33,7 +33,7 @@ pub fn forest(analysis: &Analysis, names: &[String]) -> Option<Chart> {
     let groups = analysis.rows_of(Family::Headline).map(|place| {
         let rows = (1..names.len()).filter_map(|side| {
             let ratio = analysis.ratio(place.2, side)?;
-            Some(row(place, (side, names), ratio, is_exact, &mut data))
+            Some(row(analysis, place, (side, names), ratio, &mut data))
         });
         let margin = analysis.method.margin_of(place);
         Group {
@@ -116,16 +116,16 @@ fn ticks(has_factors: bool) -> Vec<(f64, String)> {
 }
 
 fn row(
+    analysis: &Analysis,
     place: Place,
     (side, names): (usize, &[String]),
     ratio: Ratio,
-    is_exact: bool,
     data: &mut Data,
 ) -> Row {
     let (cell, metric) = (&place.2.cells[side], metric(place));
-    let seeds = if is_exact { seeds(place, side) } else { Vec::new() };
+    let seeds = if analysis.is_exact() { seeds(place, side) } else { Vec::new() };
     let change = Change::from_ratio(&ratio);
-    let word = phrases::verdict(place.2, cell).unwrap_or_default();
+    let word = phrases::verdict(analysis, place.2, cell).unwrap_or_default();
     let is_decided =
         matches!(cell.verdict(), Some(Verdict::Better | Verdict::Worse | Verdict::Same));
     let agree = match seeds.len() {

@@ -152,6 +152,7 @@ fn of_two_needs_the_later_one_holds() {
 
 #[test]
 fn the_words_of_a_verdict_are_those_of_the_direction() {
+    let analysis = testing::ordinary();
     let words = |direction| {
         let verdicts = [
             Verdict::Better,
@@ -168,7 +169,7 @@ fn the_words_of_a_verdict_are_those_of_the_direction() {
         verdicts.map(|of| {
             let cell = testing::values(1.0, 0.1).judged(of, 1.0, 1.0, 1.0);
             let row = testing::row("x_p99", Unit::Ns, direction, Vec::new());
-            verdict(&row, &cell).unwrap_or_default()
+            verdict(&analysis, &row, &cell).unwrap_or_default()
         })
     };
     let open = ["open", "open", "too-few", "maybe", "-", ""].map(str::to_string);
@@ -197,7 +198,7 @@ fn what_is_not_decided_has_its_bound_rounded_up() {
         let row = testing::row(metric, *unit, LOWER, vec![testing::values(1.0, 0.1), cell]);
         assert_eq!(bound(&row, &row.cells[1]).as_deref(), *expected, "{metric} {distance:?}");
         let word = expected.map_or("open".to_string(), |bound| format!("<{bound}"));
-        assert_eq!(verdict(&row, &row.cells[1]), Some(word));
+        assert_eq!(verdict(&testing::ordinary(), &row, &row.cells[1]), Some(word));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::analysis::{Analysis, Cell, Pairing, Row};
+use crate::analysis::{Analysis, Cell, Pairing, Place, Row};
 use crate::model::{Direction, Unit};
 use crate::stats::{Distance, NoEffect, Shape, Unjudged, Verdict, Why};
 
@@ -38,13 +38,17 @@ pub fn shapes(analysis: &Analysis, row: &Row, cell: &Cell) -> Vec<String> {
     cell.shapes.iter().map(one).collect()
 }
 
-/// The verdict of a cell as people read it, or what it is not: `<6.1 %`. `None` where none was to be.
-pub fn verdict(row: &Row, cell: &Cell) -> Option<String> {
+/// The verdict of a cell as people read it, with a mark where its rounds are spoilt, or what it is not: `<6.1 %`.
+/// `None` where none was to be.
+pub fn verdict(analysis: &Analysis, row: &Row, cell: &Cell) -> Option<String> {
     let verdict = cell.verdict()?;
     let bound = bound(row, cell).filter(|_| !is_maybe(&verdict));
     Some(match bound {
         Some(bound) => format!("<{bound}"),
-        None => verdict_on(row.kind.direction, verdict).to_string(),
+        None => {
+            let mark = if is_spoilt(analysis, row, cell) { SPOILT } else { "" };
+            verdict_on(row.kind.direction, verdict).to_string() + mark
+        }
     })
 }
 
@@ -55,8 +59,12 @@ fn is_maybe(verdict: &Verdict) -> bool {
 /// Behind a verdict on rounds that something from outside spoilt.
 pub const SPOILT: &str = "!";
 
-/// Whether a verdict has that mark.
-pub fn is_spoilt(analysis: &Analysis, row: &Row, cell: &Cell) -> bool {
+/// Whether a verdict of these rows has that mark.
+pub fn has_spoilt<'a>(analysis: &Analysis, mut rows: impl Iterator<Item = Place<'a>>) -> bool {
+    rows.any(|(.., row)| row.cells.iter().any(|cell| is_spoilt(analysis, row, cell)))
+}
+
+fn is_spoilt(analysis: &Analysis, row: &Row, cell: &Cell) -> bool {
     matches!(cell.verdict(), Some(Verdict::Better | Verdict::Worse | Verdict::Same))
         && analysis.counts_spoilt(row)
 }

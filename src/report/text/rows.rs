@@ -15,13 +15,10 @@ pub fn nothing(analysis: &Analysis) -> &'static str {
     }
 }
 
-/// Change, interval and verdict, with a mark where the rounds are spoilt; `none`: what stands where nothing can be compared.
+/// Change, interval and verdict; `none`: what stands where nothing can be compared.
 pub fn change(analysis: &Analysis, row: &Row, side: usize, none: [String; 2]) -> [String; 3] {
     let cell = &row.cells[side];
-    let mut verdict = phrases::verdict(row, cell).unwrap_or_default();
-    if phrases::is_spoilt(analysis, row, cell) {
-        verdict.push_str(phrases::SPOILT);
-    }
+    let verdict = phrases::verdict(analysis, row, cell).unwrap_or_default();
     let effect = analysis.effect(row, side);
     let change = effect.map(|effect| Change::from_effect(&effect, row.kind.unit));
     let [change, interval] = change.map_or(none, |of| [of.change, of.interval]);
