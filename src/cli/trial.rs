@@ -63,10 +63,12 @@ pub struct TryArgs {
     /// In place of the plan's seeds: trajectories of each cell
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub seeds: Option<u32>,
-    /// Add seeds until each workload's headline metrics are decided or the budget ends, of two minutes by default
+    /// Add seeds until each workload's headline metrics are decided or the --budget ends
     #[arg(long)]
     until_decided: bool,
-    /// No seed begins that would end after this time
+    /// Limit the time that measuring takes (with --bisect each step), as 10min; builds do not count. A seed that would end later does not
+    /// begin, but the first one is always measured, with --until-decided the plan's seeds
+    /// [default: no limit, with --until-decided 2min]
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
     /// Without patches: the commit of --tree that changed the metric whose change from GOOD to BAD is the clearest
