@@ -171,7 +171,7 @@ impl Draft {
         for point in 0..self.points() as u64 {
             let work = self.work(point, pool);
             // One point of a workload is enough: the others mostly fail the same way.
-            if !check_phases(&work.sets, &self.phases, measure.duration_ns, faults)
+            if !check_phases(&work.sets, &self.phases, measure, faults)
                 || !self.check_kinds(&work, faults)
                 || !self.fits(&work, &pool(work.llcs), measure.seed, faults)
             {

@@ -39,7 +39,7 @@ mod trial;
 mod turns;
 mod variants;
 
-use crate::model::{Lab, Plan, ProbeSpec, Raw, Topology, Twin, Value, ValueError};
+use crate::model::{Lab, Measure, Plan, ProbeSpec, Raw, Topology, Twin, Value, ValueError};
 
 pub use builtin::{Builtin, builtin, builtins, findings};
 pub use captured::{
@@ -68,7 +68,8 @@ pub fn set_measure(plan: &mut Plan, name: &str, raw: &Raw) -> Result<(), ValueEr
         ("rounds", Value::Int(rounds)) => measure.rounds = rounds as u32,
         ("seed", Value::Int(seed)) => measure.seed = seed as u64,
         ("duration", Value::DurationNs(duration_ns)) => {
-            plan.works.iter().try_for_each(|work| phases::phases_fit(&work.sets, duration_ns))?;
+            let asked = Measure { duration_ns, ..measure.clone() };
+            plan.works.iter().try_for_each(|work| phases::phases_fit(&work.sets, &asked))?;
             plan.works.iter().try_for_each(|work| moments::changes_fit(work, duration_ns))?;
             measure.duration_ns = duration_ns;
             measure.window_ns = measure.window_ns.min(duration_ns);

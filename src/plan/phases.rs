@@ -1,7 +1,7 @@
-//! `at`, `for` and `ops` of worker sets: checks that they fit the run. Pure.
+//! `at`, `for`, `ops` and `delay` of worker sets: checks that they fit the run. Pure.
 
-use crate::model::{ValueError, WorkerSet, show_duration};
-use crate::workload;
+use crate::model::{Measure, Value, ValueError, WorkerSet, show_duration};
+use crate::workload::{self, DELAY};
 
 use super::error::Faults;
 use super::fields::{AT, FOR, OPS};
@@ -18,7 +18,7 @@ impl PhaseKey {
     /// `None` for other keys.
     pub fn new(key: &'static str, sets: &[usize], span: &Span) -> Option<PhaseKey> {
         let (sets, span) = (sets.to_vec(), span.clone());
-        [AT, FOR, OPS].contains(&key).then_some(PhaseKey { key, sets, span })
+        [AT, FOR, OPS, DELAY].contains(&key).then_some(PhaseKey { key, sets, span })
     }
 }
 
@@ -33,11 +33,11 @@ struct PhaseError {
 pub fn check_phases(
     sets: &[WorkerSet],
     keys: &[PhaseKey],
-    duration_ns: u64,
+    measure: &Measure,
     faults: &mut Faults,
 ) -> bool {
     let mut wrong = sets.iter().enumerate();
-    let wrong = wrong.find_map(|(index, set)| Some((index, phase_error(set, duration_ns)?)));
+    let wrong = wrong.find_map(|(index, set)| Some((index, phase_error(set, measure)?)));
     let Some((index, PhaseError { key, label, error })) = wrong else { return true };
     let mut of_set = keys.iter().filter(|of| of.sets.contains(&index));
     if let Some(of) = of_set.find(|of| of.key == key) {
@@ -47,13 +47,16 @@ pub fn check_phases(
 }
 
 /// Checks the phases of a plan whose duration is replaced.
-pub fn phases_fit(sets: &[WorkerSet], duration_ns: u64) -> Result<(), ValueError> {
-    let wrong = sets.iter().find_map(|set| phase_error(set, duration_ns));
+pub fn phases_fit(sets: &[WorkerSet], measure: &Measure) -> Result<(), ValueError> {
+    let wrong = sets.iter().find_map(|set| phase_error(set, measure));
     wrong.map_or(Ok(()), |wrong| Err(wrong.error))
 }
 
-fn phase_error(set: &WorkerSet, duration_ns: u64) -> Option<PhaseError> {
-    let phase = set.phase?;
+fn phase_error(set: &WorkerSet, measure: &Measure) -> Option<PhaseError> {
+    let duration_ns = measure.duration_ns;
+    let Some(phase) = set.phase else {
+        return delay_error(set, measure.warmup_ns.saturating_add(duration_ns));
+    };
     let run = format!("a run has {}", show_duration(duration_ns));
     let (at_ns, end_ns) = (phase.at_ns, phase.end_ns().unwrap_or(phase.at_ns));
     let name = quoted_start(&set.name);
@@ -71,9 +74,26 @@ fn phase_error(set: &WorkerSet, duration_ns: u64) -> Option<PhaseError> {
         let hint = format!("`{FOR}` says how long they are executed again: {FOR} = \"1s\"");
         (OPS, "not here", message, hint)
     } else {
-        return None;
+        return delay_error(set, phase.for_ns.unwrap_or(duration_ns - at_ns));
     };
     Some(PhaseError { key, label, error: ValueError { message, hint } })
+}
+
+/// Workers whose delay lasts as long as they run do nothing.
+fn delay_error(set: &WorkerSet, runs_ns: u64) -> Option<PhaseError> {
+    let delay_ns = set.params.get(DELAY).and_then(Value::as_duration_ns)?;
+    if delay_ns < runs_ns {
+        return None;
+    }
+    let (delay, runs) = (show_duration(delay_ns), show_duration(runs_ns));
+    let from = if set.phase.is_some() { "`at`" } else { "the warm-up" };
+    let message = format!(
+        "{} sleeps for {delay} before its first step, and has {runs} in all",
+        quoted_start(&set.name)
+    );
+    let hint = format!("a shorter `{DELAY}`, which counts from {from} on, or a longer `duration`");
+    let error = ValueError { message, hint };
+    Some(PhaseError { key: DELAY, label: "it would never run", error })
 }
 
 fn runs_programs(set: &WorkerSet) -> bool {
@@ -165,6 +185,19 @@ mod tests {
             ("use = \"spin\"\nops = 0".to_string(), Some("6:7: 0 is below the least")),
             (format!("{command}ops = 1"), Some("7:1: `ops` does not go with programs")),
             (format!("{command}for = \"1s\""), None),
+            ("use = \"steps\"\ndelay = \"3999ms\"".to_string(), None),
+            (
+                "use = \"steps\"\ndelay = \"4s\"".to_string(),
+                Some("6:1: `steps` sleeps for 4s before its first step, and has 4s in all"),
+            ),
+            (
+                "use = \"steps\"\ndelay = [\"0s\", \"1s\"]\nat = \"2s\"".to_string(),
+                Some("6:1: `steps` sleeps for 1s before its first step, and has 1s in all"),
+            ),
+            (
+                "use = \"steps\"\ndelay = \"1s\"\nfor = \"1s\"".to_string(),
+                Some("6:1: `steps` sleeps for 1s"),
+            ),
         ];
         for (works, expected) in cases {
             let errors = read(&works).map_or_else(|errors| errors.to_string(), |_| String::new());

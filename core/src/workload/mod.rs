@@ -51,7 +51,7 @@ pub use lanes::{Lanes, MAX_COUNTERS, MAX_LANES, Turn};
 pub use pool::Pool;
 pub use recorders::Recorders;
 pub use steps::{
-    MAX_STEP_NAME_BYTES, MAX_STEP_TIME_NS, MAX_STEP_TIMES, MAX_STEPS, NAME as STEPS,
+    DELAY, MAX_STEP_NAME_BYTES, MAX_STEP_TIME_NS, MAX_STEP_TIMES, MAX_STEPS, NAME as STEPS,
     Phase as StepPhase, Script as StepScript, Step, TimerPlace, Times as StepTimes, is_step_name,
     script as step_script,
 };

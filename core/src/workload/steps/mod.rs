@@ -37,6 +37,9 @@ pub struct Steps;
 
 pub const NAME: &str = "steps";
 
+/// The parameter whose time passes before the first step.
+pub const DELAY: &str = "delay";
+
 const SPEC: Spec = Spec {
     name: NAME,
     about: "does a list of steps: burn, sleep, timers, locks, conditions, semaphores, barriers",
@@ -53,8 +56,8 @@ const SPEC: Spec = Spec {
         ),
         Field::new("loops", Kind::Int { min: 1, max: language::MAX_TIMES as i64 })
             .about("how often each worker does the whole list; to the end of the run unless given"),
-        Field::new("delay", Kind::Duration { min_ns: 0, max_ns: MAX_STEP_NS })
-            .about("each worker sleeps so long before its first step")
+        Field::new(DELAY, Kind::Duration { min_ns: 0, max_ns: MAX_STEP_NS })
+            .about("each worker sleeps so long before its first step: shorter than the run")
             .default("0s"),
         Field::new("inherit", Kind::Bool)
             .about("its locks lend the priority of those that wait to their holder")
@@ -127,7 +130,7 @@ impl Workload for Steps {
             script,
             how: Use { scope: request.scope(), inherits: params::flag(params, "inherit")? },
             loops: loops.map(|loops| loops as u64),
-            delay_ns: params::duration_ns(params, "delay")?,
+            delay_ns: params::duration_ns(params, DELAY)?,
             memory_bytes: params::bytes(params, "memory")?,
             forked: forked(params)?.map(str::to_string),
             count: request.count,
