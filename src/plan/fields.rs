@@ -359,6 +359,8 @@ pub const PROGRAM: &str = "command";
 pub const PROGRAMS: &str = "program";
 /// The table of a plan's changes for other sizes.
 pub const SCALE: &str = "scale";
+/// Each is read as a plan of its own.
+pub const MAX_SCALES: usize = 16;
 /// The ending of a program's name if the program does not come with schedlab.
 pub const OWN_PROGRAM: &str = ".toml";
 
@@ -381,6 +383,7 @@ impl Program {
 }
 
 /// All names that a plan may use. Tests bring their own.
+#[derive(Clone)]
 pub struct Words {
     pub known: Known,
     pub knobs: Vec<Field>,

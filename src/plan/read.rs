@@ -13,19 +13,20 @@ use crate::workload::Pool;
 use super::cgroups::Cgroups;
 use super::document::{self, document};
 use super::draft::Draft;
-use super::error::{Faults, PlanErrors};
+use super::error::{Faults, PlanError, PlanErrors};
 use super::expand::{self, Llcs};
 use super::expect::expectations;
 use super::fields::{
-    MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TITLE_CHARS, MEASURE, PLACEMENT, SCALE, TOP_KEYS,
-    Words, report,
+    MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_SCALES, MAX_TITLE_CHARS, MEASURE, PLACEMENT,
+    SCALE, TOP_KEYS, Words, report,
 };
 use super::finding::finding;
 use super::lab::lab;
 use super::program::{is_program, with_own_programs};
+use super::scale::scaled;
 use super::similar::suggestion;
 use super::solo;
-use super::table::{self, Span, Table, fill_defaults, known_keys, quoted_start, section};
+use super::table::{self, Entry, Span, Table, fill_defaults, known_keys, quoted_start, section};
 use super::turns::turns_fit;
 use super::variants::variants;
 
@@ -36,10 +37,49 @@ pub fn plan(
     words: Words,
 ) -> Result<Plan, PlanErrors> {
     let mut faults = Faults::default();
-    let plan = read(source_name, text, machine, words, &mut faults);
+    let plan = read(source_name, text, machine, words.clone(), &mut faults);
+    if plan.is_some() && faults.is_empty() {
+        check_scales(source_name, text, machine, &words, &mut faults);
+    }
     match plan {
         Some(plan) if faults.is_empty() => Ok(plan),
         _ => Err(faults.into_errors(source_name, text)),
+    }
+}
+
+/// CPUs of a machine that has room for any size.
+const LARGE_CPUS: u32 = 1024;
+
+/// Notes each scale that makes no plan, though nobody asks for it now.
+fn check_scales(
+    source_name: &str,
+    text: &str,
+    machine: Option<&Topology>,
+    words: &Words,
+    faults: &mut Faults,
+) {
+    let Some(document) = document(text, document::Kind::Plan, faults) else { return };
+    let mut top = Table::new(document.get_ref(), 0..0);
+    let Some(scales) = section(&mut top, SCALE, faults) else { return };
+    let (span, scales) = (scales.span.clone(), scales.into_entries());
+    if scales.len() > MAX_SCALES {
+        let message = format!("a plan has {MAX_SCALES} scales at most, not {}", scales.len());
+        return faults.add(&span, message, "these", "leave scales out");
+    }
+    // Too large for this machine is no fault of the plan.
+    let all: CpuSet = (0..LARGE_CPUS).collect();
+    let large = Topology { online: all.clone(), allowed: all, ..Topology::default() };
+    for Entry { key, key_span, .. } in scales {
+        let fault = scaled(text, key).map(|text| {
+            let fault = |machine| plan(source_name, &text, machine, words.clone()).err();
+            let errors = fault(machine).filter(|_| fault(Some(&large)).is_some())?;
+            // Its places are in a text that nobody wrote.
+            let PlanError { message, hint, .. } = errors.errors().first()?.clone();
+            Some((format!("scale {}: {message}", quoted_start(key)), hint))
+        });
+        let fault = fault.unwrap_or_else(|error| Some((error.problem, error.hint)));
+        let Some((message, hint)) = fault else { continue };
+        faults.add(&key_span, message, "this scale", hint);
     }
 }
 
@@ -75,7 +115,7 @@ fn read(
         return None;
     }
     schema(&mut top, faults)?;
-    // For `scaled`.
+    // For `check_scales`.
     top.take(SCALE);
     let words = &with_own_programs(words, &mut top, faults);
     let title = top.take("title").and_then(|entry| table::text(&entry, MAX_TITLE_CHARS, faults));

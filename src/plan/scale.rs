@@ -9,6 +9,7 @@
 //! without = ["kernel-build"]           # workloads that it leaves out
 //! ```
 
+use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use super::fields::SCALE;
@@ -16,6 +17,7 @@ use super::similar::suggestion;
 use crate::model::clean;
 
 const WITHOUT: &str = "without";
+const EXAMPLE: &str = "write: [scale.small], then without = [\"NAME\"], and [scale.small.workload.NAME] with its changes";
 
 /// Why a plan's text cannot be changed for another size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,7 +41,7 @@ pub fn scaled(text: &str, name: &str) -> Result<String, ChangeError> {
         Some(Value::Table(scales)) => scales,
         _ => Table::new(),
     };
-    let Some(Value::Table(mut scale)) = scales.get(name).cloned() else {
+    let Some(scale) = scales.get(name).cloned() else {
         let known: Vec<&str> = scales.keys().map(String::as_str).collect();
         let hint = if known.is_empty() {
             "it has one size alone: leave --scale out".to_string()
@@ -48,26 +50,33 @@ pub fn scaled(text: &str, name: &str) -> Result<String, ChangeError> {
         };
         return Err(ChangeError::new(format!("the plan has no scale `{shown}`"), hint));
     };
+    let place = format!("[{SCALE}.{shown}]");
+    let mut scale: Table = of_kind(scale, &place, "a table")?;
+    if scale.contains_key(SCALE) {
+        let problem = format!("{place} has scales of its own");
+        return Err(ChangeError::new(problem, format!("write each next to it: [{SCALE}.NAME]")));
+    }
     let mut works = match plan.remove("workload") {
         Some(Value::Array(works)) => works,
         _ => Vec::new(),
     };
-    let without = match scale.remove(WITHOUT) {
-        Some(Value::Array(names)) => names,
-        _ => Vec::new(),
-    };
     let is_of = |work: &Value, name: &str| name_of(work) == Some(name);
-    for named in without.iter().filter_map(Value::as_str) {
-        let before = works.len();
-        works.retain(|work| !is_of(work, named));
-        if works.len() == before {
-            return Err(no_work(&shown.to_string(), named));
+    if let Some(without) = scale.remove(WITHOUT) {
+        let names: Vec<String> =
+            of_kind(without, &format!("`{WITHOUT}` of {place}"), "a list of names")?;
+        for named in names {
+            let before = works.len();
+            works.retain(|work| !is_of(work, &named));
+            if works.len() == before {
+                return Err(no_work(&place, &named));
+            }
         }
     }
-    if let Some(Value::Table(changes)) = scale.remove("workload") {
+    if let Some(changes) = scale.remove("workload") {
+        let changes: Table = of_kind(changes, &format!("`workload` of {place}"), "a table")?;
         for (named, change) in changes {
             let Some(work) = works.iter_mut().find(|work| is_of(work, &named)) else {
-                return Err(no_work(&shown.to_string(), &named));
+                return Err(no_work(&place, &named));
             };
             merge(work, change);
         }
@@ -86,8 +95,14 @@ pub(super) fn table(text: &str) -> Result<Table, ChangeError> {
     })
 }
 
-fn no_work(scale: &str, named: &str) -> ChangeError {
-    let problem = format!("[scale.{scale}] names no workload `{}`", clean(named));
+/// The value as what `place` takes.
+fn of_kind<T: DeserializeOwned>(value: Value, place: &str, kind: &str) -> Result<T, ChangeError> {
+    let refused = |_| ChangeError::new(format!("{place} is not {kind}"), EXAMPLE);
+    value.try_into().map_err(refused)
+}
+
+fn no_work(place: &str, named: &str) -> ChangeError {
+    let problem = format!("{place} names no workload `{}`", clean(named));
     ChangeError::new(problem, "the `name` of a [[workload]], else what it uses")
 }
 
@@ -155,10 +170,68 @@ mod tests {
             (PLAN.replace("mix.count", "max.count"), "small", "names no workload `max`"),
             (PLAN.replace("[\"pipe\"]", "[\"tube\"]"), "small", "names no workload `tube`"),
             ("=".to_string(), "small", "not TOML"),
+            ("scale.small = 3".to_string(), "small", "[scale.small] is not a table"),
+            (
+                "scale.small.without = \"a\"".to_string(),
+                "small",
+                "`without` of [scale.small] is not a list",
+            ),
+            (
+                "scale.small.workload = 3".to_string(),
+                "small",
+                "`workload` of [scale.small] is not a table",
+            ),
+            ("scale.small.scale.a = {}".to_string(), "small", "scales of its own"),
         ];
         for (plan, name, says) in cases {
             let error = scaled(&plan, name).unwrap_err();
             assert!(error.problem.contains(says) && !error.hint.is_empty(), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_size_for_a_larger_machine_is_no_fault_here() {
+        let one: crate::model::CpuSet = "0".parse().unwrap();
+        let machine =
+            crate::model::Topology { online: one.clone(), allowed: one, ..Default::default() };
+        let read = |text: &str| plan::parse("p", text, Some(&machine), Default::default());
+        let text = format!("{PLAN}[scale.large.placement]\ncpus = \"0-63\"\n");
+        assert!(read(&text).is_ok());
+        assert!(read(&scaled(&text, "large").unwrap()).is_err());
+    }
+
+    #[test]
+    fn a_size_that_nobody_asks_for_is_checked_where_it_is_written() {
+        let many: String = (0..17).map(|at| format!("[scale.a{at}]\n")).collect();
+        let cases = [
+            (PLAN.to_string(), None),
+            (PLAN.replace("mix.count", "max.count"), Some("13:8: [scale.small] names no")),
+            (PLAN.replace("1s", "1"), Some("13:8: scale `small`: `1` has no unit")),
+            (
+                PLAN.replace("measure = {", "measur = {"),
+                Some("13:8: scale `small`: unknown key `measur`"),
+            ),
+            (format!("{PLAN}[scale.odd]\nwithout = 3\n"), Some("19:8: `without` of [scale.odd]")),
+            (
+                format!("scale = 3\n{}", PLAN.split("[scale").next().unwrap_or_default()),
+                Some("1:9: `scale` is a number, not a table"),
+            ),
+            (
+                PLAN.replace("[scale.small]", &format!("{many}[scale.small]")),
+                Some("13:2: a plan has 16 scales"),
+            ),
+        ];
+        for (text, expected) in cases {
+            let found = plan::parse("p", &text, None, Default::default());
+            let found = found.err().map(|errors| errors.to_string());
+            match (&found, expected) {
+                (None, None) => {}
+                (Some(found), Some(start)) => {
+                    assert!(found.starts_with(&format!("p:{start}")), "{found}");
+                    assert_eq!(found.lines().count(), 1, "{found}");
+                }
+                _ => panic!("{text}: {found:?}"),
+            }
         }
     }
 }
