@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{CpuSet, ValueError};
+use crate::model::{CpuSet, ValueError, clean};
 use crate::workload::{self, Step, StepPhase, StepScript, StepTimes, TimerPlace};
 
 use super::text::{Members, Out, number, text};
@@ -287,13 +287,22 @@ pub fn cpu_list(cpus: &CpuSet) -> Out {
 
 /// Refuses a name that would be read back as another one.
 pub fn check_name(place: &str, key: &str, name: &str) -> Result<(), ValueError> {
-    if name.len() > MAX_NAME_BYTES - UNIQUE.len() - 1 || name.starts_with('-') {
-        let why = format!("the name `{name}` would become another one");
-        let hint = format!(
-            "at most {} letters, digits and -_., not - first",
-            MAX_NAME_BYTES - UNIQUE.len() - 1
-        );
-        return Err(unheld(place, key, why, hint));
-    }
-    Ok(())
+    const MAX_BYTES: usize = MAX_NAME_BYTES - UNIQUE.len() - 1;
+    let fits = |c: &char| workload::is_step_name(&c.to_string());
+    let wrong = if let Some(bad) = name.chars().find(|c| !fits(c)) {
+        format!("has `{bad}` in it, and a name has letters, digits and -_. alone")
+    } else if name.starts_with('-') {
+        "begins with `-`, and a name does not".to_string()
+    } else if name.len() > MAX_BYTES {
+        format!("has {} characters, and a name has {MAX_BYTES} at most", name.len())
+    } else {
+        return Ok(());
+    };
+    let other: String = name.chars().map(|c| if fits(&c) { c } else { '-' }).collect();
+    let other: String = other.trim_matches('-').chars().take(MAX_BYTES).collect();
+    let hint = match other.as_str() {
+        "" => "give it another name".to_string(),
+        other => format!("rename it, for example to `{other}`"),
+    };
+    Err(unheld(place, key, format!("`{}` {wrong}", clean(name)), hint))
 }

@@ -127,7 +127,7 @@ fn what_rt_app_cannot_hold_is_an_error_with_set_and_key() {
         (steps("\"burn 1ms|2ms\""), "a `burn` draws one of several"),
         (steps("\"sleep 1500ns\""), "whole microseconds, not 1500ns"),
         (steps("\"burn 2147483648us\""), "have 32 bits, and 2147483648us does not fit"),
-        (set("delay = \"1h\""), "have 32 bits"),
+        (set("delay = \"1500ns\""), "whole microseconds, not 1500ns"),
         (
             steps("\"timer t 1ms\", \"timer t 1ms absolute\""),
             "a timer is `absolute` or not in all its steps, and `unique-t` is both",
@@ -160,8 +160,12 @@ fn what_rt_app_cannot_hold_is_an_error_with_set_and_key() {
             "are not shared: `unique`",
         ),
         (steps("\"timer 1ms\", \"timer unique 2ms\""), "two of its timers"),
-        (steps("\"lock -a\""), "the name `-a` would become another one"),
-        (steps(&format!("\"take {}\"", "s".repeat(60))), "would become another one"),
+        (steps("\"lock -a\""), "`-a` begins with `-`, and a name does not"),
+        (
+            steps(&format!("\"take {}\"", "s".repeat(60))),
+            "has 60 characters, and a name has 49 at most",
+        ),
+        (set("").replace("\"a\"", "\"my set\""), "cannot hold `name`: `my set` has ` ` in it"),
     ];
     for (text, expected) in cases {
         let wrong = to_rt_app(&plan_of(text)).expect_err(text);
