@@ -7,6 +7,7 @@
 //! taken from this machine: facts that the file lacks are unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -18,6 +19,7 @@ use crate::model::{
 };
 use crate::plan;
 use crate::report::clean;
+use crate::sys::remedy;
 use crate::workload;
 
 use super::CompatError;
@@ -371,7 +373,7 @@ pub fn text<'t>(bytes: &'t [u8], file: &str) -> Result<&'t str, CompatError> {
     let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     std::str::from_utf8(bytes).map_err(|why| {
         let text = format!("{file}: not UTF-8 from byte {} on", why.valid_up_to());
-        CompatError::usage(text, HINT)
+        CompatError::usage(text, remedy::to_utf8(Path::new(file)))
     })
 }
 

@@ -77,7 +77,13 @@ fn with_programs(named: &str, text: String) -> Result<String, SessionError> {
         let path = machine::next_to(named, &file);
         read_text(&path).map(|program| (file, program)).map_err(|error| {
             let text = format!("cannot read the program `{}`: {error}", clean_path(&path));
-            let hint = "use = \"mine.toml\" is a file next to the plan; schedlab help commands";
+            let hint = match error.kind() {
+                io::ErrorKind::NotFound => {
+                    "use = \"mine.toml\" is a file next to the plan; schedlab help commands"
+                        .to_string()
+                }
+                _ => remedy::read(&path, &error),
+            };
             SessionError::unread(text, hint, &error)
         })
     };

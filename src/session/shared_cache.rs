@@ -2,11 +2,11 @@
 //! configuration file, and the notes that a plan has of it. schedlab help shared-cache.
 
 use crate::backend::{AnswerDifference, Backend, CacheReport};
-use crate::model::{Advice, CacheUrl, OFF, Raw, SharedCache, clean_path, quoted};
+use crate::model::{Advice, CacheUrl, OFF, Raw, SharedCache, clean_path};
 use crate::plan::{self, Configuration};
 use crate::report::shortened;
 use crate::store::{Note, Store};
-use crate::sys::{self, clock};
+use crate::sys::{self, clock, remedy};
 
 use super::text_file::read_text;
 use super::{Notice, Request, SessionError};
@@ -72,7 +72,7 @@ fn configured() -> Result<Configuration, SessionError> {
         Err(error) if sys::is_absent(&path, &error) => Ok(Configuration::default()),
         Err(error) => {
             let text = format!("cannot read the configuration {shown}: {error}");
-            Err(SessionError::usage(text, format!("ls -l {}", quoted(&shown))))
+            Err(SessionError::usage(text, remedy::read(&path, &error)))
         }
     }
 }

@@ -27,6 +27,8 @@ pub enum InputFault {
     NoFile,
     #[error("it is a database or a part of one, and nothing else is written over it")]
     Database,
+    #[error("it is not UTF-8 from byte {} on", .0)]
+    NotUtf8(usize),
 }
 
 impl From<InputFault> for io::Error {
@@ -34,6 +36,7 @@ impl From<InputFault> for io::Error {
         let kind = match fault {
             InputFault::TooLarge(_) => io::ErrorKind::FileTooLarge,
             InputFault::NoFile | InputFault::Database => io::ErrorKind::InvalidInput,
+            InputFault::NotUtf8(_) => io::ErrorKind::InvalidData,
         };
         io::Error::new(kind, fault)
     }
@@ -42,6 +45,11 @@ impl From<InputFault> for io::Error {
 /// Whether the file itself is wrong, and not the machine.
 pub fn is_wrong_file(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|source| source.is::<InputFault>())
+}
+
+pub(super) fn is_not_utf8(error: &io::Error) -> bool {
+    let fault = error.get_ref().and_then(|source| source.downcast_ref());
+    matches!(fault, Some(InputFault::NotUtf8(_)))
 }
 
 /// Whether the machine lacks something that it may have later, so that the same may succeed another time.
@@ -164,10 +172,8 @@ pub fn read_start(stream: impl Read, max_bytes: u64) -> io::Result<Vec<u8>> {
 }
 
 pub fn text(bytes: Vec<u8>) -> io::Result<String> {
-    String::from_utf8(bytes).map_err(|why| {
-        let why = format!("it is not UTF-8 from byte {} on", why.utf8_error().valid_up_to());
-        io::Error::new(io::ErrorKind::InvalidData, why)
-    })
+    String::from_utf8(bytes)
+        .map_err(|why| InputFault::NotUtf8(why.utf8_error().valid_up_to()).into())
 }
 
 /// Lines without their ends; a longer one comes in pieces.

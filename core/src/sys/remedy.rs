@@ -4,7 +4,7 @@
 use std::io::{self, ErrorKind::*};
 use std::path::Path;
 
-use super::input::is_wrong_file;
+use super::input::{is_not_utf8, is_wrong_file};
 use crate::model::{clean, quoted};
 
 fn word(path: &Path) -> String {
@@ -23,11 +23,20 @@ pub(super) fn folder_of(path: &Path) -> &Path {
 pub fn read(path: &Path, error: &io::Error) -> String {
     let name = word(path);
     match error.raw_os_error() {
+        _ if is_not_utf8(error) => to_utf8(path),
         _ if is_wrong_file(error) => format!("is it the right file? ls -ld {name}"),
         Some(libc::EMFILE | libc::ENFILE) => "raise the limit of open files: ulimit -n".to_string(),
         Some(libc::ELOOP) => format!("a link leads back to itself: readlink {name}"),
         _ => format!("ls -ld {name}"),
     }
+}
+
+/// The hint for a text in another encoding, or for what is no text.
+pub fn to_utf8(path: &Path) -> String {
+    let name = word(path);
+    format!(
+        "file {name} names its encoding; as UTF-8, if that is latin1: iconv -f latin1 -t utf-8 {name}"
+    )
 }
 
 /// The hint for a file that somebody named and that cannot be written.
@@ -88,6 +97,8 @@ mod tests {
             let all = remedies(io::Error::from_raw_os_error(number));
             assert!(all.iter().all(|remedy| remedy.ends_with(part)), "{all:?}");
         }
+        let found = read(Path::new("a b"), &InputFault::NotUtf8(3).into());
+        assert!(found.starts_with("file 'a b' ") && found.contains("iconv "), "{found}");
         let all = [
             (NotFound, "mkdir -p 'a b'", "ls -ld 'a b/c'"),
             (FileTooLarge, "ulimit -f unlimited", "ulimit -f unlimited"),

@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 
 use crate::model::{clean_path, json_objects};
 use crate::report::clean;
+use crate::sys::remedy;
 
 use super::super::CompatError;
 use super::json::{self, Misshapen, record};
@@ -233,7 +234,8 @@ pub fn utf8(bytes: Vec<u8>, path: &Path) -> Result<String, CompatError> {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let (line, before) = json::place(good);
         let column = before + 1;
-        CompatError::usage(format!("{name}:{line}:{column}: not UTF-8 from here on"), HINT)
+        let text = format!("{name}:{line}:{column}: not UTF-8 from here on");
+        CompatError::usage(text, remedy::to_utf8(path))
     })
 }
 
