@@ -91,7 +91,9 @@ fn delay_error(set: &WorkerSet, runs_ns: u64) -> Option<PhaseError> {
         "{} sleeps for {delay} before its first step, and has {runs} in all",
         quoted_start(&set.name)
     );
-    let hint = format!("a shorter `{DELAY}`, which counts from {from} on, or a longer `duration`");
+    let longer =
+        if set.phase.is_some_and(|phase| phase.for_ns.is_some()) { FOR } else { "duration" };
+    let hint = format!("a shorter `{DELAY}`, which counts from {from} on, or a longer `{longer}`");
     let error = ValueError { message, hint };
     Some(PhaseError { key: DELAY, label: "it would never run", error })
 }

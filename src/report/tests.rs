@@ -567,7 +567,7 @@ fn check_junit(analysis: &Analysis) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Of spoilt rounds a verdict is as much about the load, wherever it is read.
+/// A verdict on spoilt rounds is as much about the load, wherever it is read.
 #[test]
 fn a_verdict_on_spoilt_rounds_has_its_mark_where_people_read_it() {
     let mut analysis = testing::ordinary();

@@ -138,11 +138,12 @@ impl Session for Bpf {
         self.compare_clocks()?;
         self.lost_before = self.counters()?.0.tasks_lost;
         self.walk(layout::WALK_BEGIN)?;
+        // One after the other: a wait is found in the trace by their difference.
         self.began_ns = clock::monotonic_ns();
+        self.began_boot_ns = clock::boot_ns();
         self.control.began_ns = self.began_ns;
         self.control.counting = 1;
         self.put_control()?;
-        self.began_boot_ns = clock::boot_ns();
         if self.readings {
             let before_ns = libbpf::run_ns(&self.object, &[WALK]);
             self.timing = libbpf::measure_run_times()
