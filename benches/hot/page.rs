@@ -54,7 +54,7 @@ same on every machine. To simulate a row again, by a part of its name, and to wr
 hour of two CPUs:
 
 ```sh
-cargo bench --locked --features full --bench hot -- 'coverage'
+cargo bench --locked --features full --bench hot -- 'intervals that hold'
 cargo bench --locked --features full --bench hot -- --simulations
 ```
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::backend::lab::{console_in, kernel};
+use crate::backend::lab::{CONSOLE_AT, console_in, kernel};
 use crate::hunt::{Case, Generator, Machine, Shrinker, Target, plan_text, size};
 use crate::model::{clean, duration_ns};
 use crate::report::numbers::moment;
@@ -414,11 +414,15 @@ impl Hunt<'_> {
         ))
     }
 
-    /// A name that no file of the folder has.
+    /// A name that no plan of the folder has, nor a console next to it.
     fn file_name(&self) -> Result<String, Failure> {
-        let names = (1..).map(|number| format!("hunt-{number}.toml"));
-        let mut free = names.filter(|name| !self.output.join(name).exists());
-        free.next().ok_or_else(|| Failure::here("the folder is full of cases", "-o FOLDER"))
+        let is_free = |number: &u32| {
+            ["toml", "log"]
+                .iter()
+                .all(|end| !self.output.join(format!("hunt-{number}.{end}")).exists())
+        };
+        let free = (1..).find(is_free).map(|number| format!("hunt-{number}.toml"));
+        free.ok_or_else(|| Failure::here("the folder is full of cases", "-o FOLDER"))
     }
 
     /// The candidates that have the fault with any seed, in their order.
@@ -583,16 +587,19 @@ fn header(held: &Held, case: &Case, fault: Fault, on: &str) -> String {
 /// Copies the console that a text names at its end next to the plan, and names the copy: the lab removes its own.
 fn keep_console(path: &Path, text: &mut String) -> Result<(), Failure> {
     let own = path.with_extension("log");
-    let Some(console) = console_in(text).filter(|console| Path::new(console) != own) else {
+    let Some((before, console)) = console_in(text).filter(|(_, path)| Path::new(path) != own)
+    else {
         return Ok(());
     };
-    match fs::copy(console, &own) {
-        // A run of the cache may be older than what the lab keeps.
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        copied => copied.map_err(|error| SessionError::unwritten(&own, &error))?,
+    *text = match fs::copy(console, &own) {
+        // A run of the cache may be older than what the lab keeps; a console that is there is a larger case's.
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            _ = fs::remove_file(&own);
+            before.to_string()
+        }
+        Err(error) => return Err(SessionError::unwritten(&own, &error).into()),
+        Ok(_) => format!("{before}{CONSOLE_AT}{}", own.display()),
     };
-    text.truncate(text.len() - console.len());
-    text.push_str(&own.to_string_lossy());
     Ok(())
 }
 

@@ -299,7 +299,7 @@ fn neither(path: &Path, what: &str) -> Failure {
 
 /// `-` is standard input.
 fn shown_path(path: &Path) -> &Path {
-    if path.as_os_str() == "-" { Path::new("standard input") } else { path }
+    if path.as_os_str() == "-" { Path::new(remedy::STANDARD_INPUT) } else { path }
 }
 
 fn plan(bytes: Vec<u8>, path: &Path) -> Result<(), Failure> {

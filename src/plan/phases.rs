@@ -37,7 +37,8 @@ pub fn check_phases(
     faults: &mut Faults,
 ) -> bool {
     let mut wrong = sets.iter().enumerate();
-    let wrong = wrong.find_map(|(index, set)| Some((index, phase_error(set, measure)?)));
+    let is_timed = is_timed(sets);
+    let wrong = wrong.find_map(|(index, set)| Some((index, phase_error(set, measure, is_timed)?)));
     let Some((index, PhaseError { key, label, error })) = wrong else { return true };
     let mut of_set = keys.iter().filter(|of| of.sets.contains(&index));
     if let Some(of) = of_set.find(|of| of.key == key) {
@@ -48,14 +49,20 @@ pub fn check_phases(
 
 /// Checks the phases of a plan whose duration is replaced.
 pub fn phases_fit(sets: &[WorkerSet], measure: &Measure) -> Result<(), ValueError> {
-    let wrong = sets.iter().find_map(|set| phase_error(set, measure));
+    let wrong = sets.iter().find_map(|set| phase_error(set, measure, is_timed(sets)));
     wrong.map_or(Ok(()), |wrong| Err(wrong.error))
 }
 
-fn phase_error(set: &WorkerSet, measure: &Measure) -> Option<PhaseError> {
+/// Whether a run ends when its time is up: with programs that are measured it ends when they have ended.
+fn is_timed(sets: &[WorkerSet]) -> bool {
+    !sets.iter().any(|set| runs_programs(set) && !set.background)
+}
+
+fn phase_error(set: &WorkerSet, measure: &Measure, is_timed: bool) -> Option<PhaseError> {
     let duration_ns = measure.duration_ns;
     let Some(phase) = set.phase else {
-        return delay_error(set, measure.warmup_ns.saturating_add(duration_ns));
+        let runs_ns = measure.warmup_ns.saturating_add(duration_ns);
+        return delay_error(set, is_timed.then_some(runs_ns)?);
     };
     let run = format!("a run has {}", show_duration(duration_ns));
     let (at_ns, end_ns) = (phase.at_ns, phase.end_ns().unwrap_or(phase.at_ns));
@@ -74,7 +81,8 @@ fn phase_error(set: &WorkerSet, measure: &Measure) -> Option<PhaseError> {
         let hint = format!("`{FOR}` says how long they are executed again: {FOR} = \"1s\"");
         (OPS, "not here", message, hint)
     } else {
-        return delay_error(set, phase.for_ns.unwrap_or(duration_ns - at_ns));
+        let to_end_ns = is_timed.then_some(duration_ns - at_ns);
+        return delay_error(set, phase.for_ns.or(to_end_ns)?);
     };
     Some(PhaseError { key, label, error: ValueError { message, hint } })
 }
@@ -199,6 +207,12 @@ mod tests {
             (
                 "use = \"steps\"\ndelay = \"1s\"\nfor = \"1s\"".to_string(),
                 Some("6:1: `steps` sleeps for 1s"),
+            ),
+            (
+                "name = \"m\"\n[[workload.set]]\nuse = \"steps\"\ndelay = \"9s\"\n[[workload.set]]\nuse = \"command\"\n\
+                 command = [\"true\"]"
+                    .to_string(),
+                None,
             ),
         ];
         for (works, expected) in cases {

@@ -72,7 +72,7 @@ fn check_scales(
     for Entry { key, key_span, .. } in scales {
         let fault = scaled(text, key).map(|text| {
             let fault = |machine| plan(source_name, &text, machine, words.clone()).err();
-            let errors = fault(machine).filter(|_| fault(Some(&large)).is_some())?;
+            let errors = fault(machine).and_then(|_| fault(Some(&large)))?;
             // Its places are in a text that nobody wrote.
             let PlanError { message, hint, .. } = errors.errors().first()?.clone();
             Some((format!("scale {}: {message}", quoted_start(key)), hint))

@@ -31,11 +31,18 @@ pub fn read(path: &Path, error: &io::Error) -> String {
     }
 }
 
+/// A message names standard input so, in place of a file.
+pub const STANDARD_INPUT: &str = "standard input";
+
 /// The hint for a text in another encoding, or for what is no text.
 pub fn to_utf8(path: &Path) -> String {
+    let convert = "iconv -f latin1 -t utf-8";
+    if path.as_os_str() == STANDARD_INPUT {
+        return format!("{convert} makes it UTF-8, if it is latin1");
+    }
     let name = word(path);
     format!(
-        "file {name} names its encoding; as UTF-8, if that is latin1: iconv -f latin1 -t utf-8 {name}"
+        "file {name} names its encoding; if that is latin1: {convert} {name} > FILE makes it UTF-8"
     )
 }
 

@@ -38,11 +38,11 @@ pub fn keep(folder: &Path, console: &Path) -> io::Result<Option<PathBuf>> {
 }
 
 /// Stands before the path of a kept console.
-const WHOLE: &str = "; all of it: ";
+pub const CONSOLE_AT: &str = "; all of it: ";
 
-/// The path of the kept console that the reason of a failure names at its end.
-pub fn console_in(reason: &str) -> Option<&str> {
-    reason.rsplit_once(WHOLE).map(|(_, path)| path)
+/// The reason of a failure without the path of its kept console, which stands at its end, and this path.
+pub fn console_in(reason: &str) -> Option<(&str, &str)> {
+    reason.rsplit_once(CONSOLE_AT)
 }
 
 /// The end of a console for the reason of a failure; Display makes it the end of a sentence.
@@ -69,7 +69,7 @@ impl fmt::Display for ConsoleEnd {
             lines => write!(f, "; the end of its console: {lines}")?,
         }
         match &self.kept {
-            Kept::At(path) => write!(f, "{WHOLE}{}", path.display()),
+            Kept::At(path) => write!(f, "{CONSOLE_AT}{}", path.display()),
             Kept::Nowhere => Ok(()),
             Kept::Failed(error) => write!(f, "; it cannot be kept: {error}"),
         }
@@ -103,7 +103,7 @@ mod tests {
     fn a_reason_names_the_console_that_is_kept() {
         let reason = |kept| ConsoleEnd { last_lines: "Oops".to_string(), kept }.to_string();
         assert_eq!(
-            console_in(&reason(Kept::At("/a folder/1.log".into()))),
+            console_in(&reason(Kept::At("/a folder/1.log".into()))).map(|(_, path)| path),
             Some("/a folder/1.log")
         );
         assert_eq!(console_in(&reason(Kept::Nowhere)), None);

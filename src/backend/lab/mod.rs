@@ -47,7 +47,7 @@ use guests::{GuestManager, Measured};
 use run_queue::RunQueue;
 
 pub use error::LabError;
-pub use failed::console_in;
+pub use failed::{CONSOLE_AT, console_in};
 pub use guest::parse as parse_guest_output;
 #[cfg(feature = "fleet")]
 pub(super) use results::digest;

@@ -83,6 +83,13 @@ pub struct MinMax {
 }
 
 impl MinMax {
+    /// A value is missing in it.
+    pub(super) fn miss(&mut self) {
+        if !self.is_set {
+            (self.min, self.max) = (f64::NAN, f64::NAN);
+        }
+    }
+
     pub(super) fn update(&mut self, value: f64, averages: Averages) {
         if averages == Averages::Right && value.is_nan() {
             return;
@@ -161,6 +168,9 @@ impl WorkerFigures {
         };
         self.throughput = throughput(&since, &last);
         self.utilisation = utilisation(&first, &last);
+        if averages == Averages::Right && self.has_window() && self.utilisation.is_nan() {
+            self.utilisations.miss();
+        }
     }
 }
 
@@ -174,6 +184,13 @@ fn started(worker: &WorkerFigures, averages: Averages) -> Option<&Report> {
 }
 
 impl Spread {
+    /// Workers are missing in it: it has no total, and no extremes unless there are some of other workers.
+    pub(super) fn miss(&mut self) {
+        self.total = f64::NAN;
+        self.of_means.miss();
+        self.of_windows.miss();
+    }
+
     pub(super) fn average(&mut self, values: &[f64]) {
         let count = values.len() as f64;
         self.total = values.iter().sum::<f64>() + 0.0;

@@ -118,6 +118,8 @@ fn runnable(run: &Run) -> Result<(), FieldError> {
     Ok(())
 }
 
+const UNREAD: &str = "a CPU time that could not be read: uavgavg and ustdev are of the others";
+
 /// For a run that has begun: notes on the run, and the workers that are not in its averages.
 fn notes(run: &Run, sets: &[SetFigures]) -> Vec<String> {
     let mut notes = Vec::new();
@@ -133,11 +135,8 @@ fn notes(run: &Run, sets: &[SetFigures]) -> Vec<String> {
                 |worker: &&WorkerFigures| worker.has_window() && worker.utilisation.is_nan();
             match set.workers.iter().filter(unread).count() {
                 0 => {}
-                1 => notes
-                    .push(format!("1 worker of set {at} has a CPU time that could not be read")),
-                many => notes.push(format!(
-                    "{many} workers of set {at} have a CPU time that could not be read"
-                )),
+                1 => notes.push(format!("1 worker of set {at} has {UNREAD}")),
+                many => notes.push(format!("{many} workers of set {at} have {UNREAD}")),
             }
         }
     }
@@ -249,11 +248,15 @@ impl Filling {
         };
         let ops = of(|worker| worker.throughput);
         let mut cpu = of(|worker| worker.utilisation);
+        let count = cpu.len();
         if averages == Averages::Right {
             cpu.retain(|cpu| !cpu.is_nan());
         }
         set.throughput.average(&ops);
         set.utilisation.average(&cpu);
+        if cpu.len() < count {
+            set.utilisation.miss();
+        }
         set
     }
 }

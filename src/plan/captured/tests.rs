@@ -270,6 +270,17 @@ fn a_busy_thread_that_seldom_wakes_another_works_in_short_pieces() {
     let last = ["part b", "burn 10ms", "post app-cons"].map(str::to_string);
     assert!(steps[1].starts_with("burn 10ms|10ms") && steps.ends_with(&last), "{steps:?}");
     assert_eq!(captured.roles[0].profile.cpus, 0.999);
+
+    // It still works when the trace ends.
+    trace.events.retain(|event| event.at_ns < 999 * MS);
+    let captured = capture(&trace, &tasks, true).unwrap();
+    assert_eq!(self::sets(&captured.text)[0].2, "a*49 b a*50", "{}", captured.text);
+    // In a long trace its pieces are longer.
+    trace.to_ns = 86_400 * ENDS_NS;
+    let captured = capture(&trace, &tasks, true).unwrap();
+    let (_, steps, order) = &self::sets(&captured.text)[0];
+    assert!(steps[1].starts_with("burn 86.4s|86.4s"), "{steps:?}");
+    assert_eq!(order, "b a*999");
 }
 
 /// A machine whose threads wait for each other and for timers as numbers at random say.

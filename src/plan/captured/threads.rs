@@ -15,6 +15,10 @@ const EARLY_NS: u64 = 100_000;
 const MANY_POSTS: u64 = 20;
 /// A thread that does not sleep works in pieces of this, up to twice as long.
 pub const PIECE_NS: u64 = 10_000_000;
+/// In a long trace these pieces are longer: a thread has no more.
+const MAX_CUTS: u64 = 1_000;
+/// A trace of many CPUs has no more pieces that are cut so.
+const MAX_PIECES: usize = 1_000_000;
 
 /// A wait and the work after it, of one thread.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,13 +104,15 @@ struct Wakeup {
 #[derive(Debug, Default)]
 pub struct Threads {
     pub by_tid: BTreeMap<i32, Thread>,
-    /// In the order of their wakeups.
+    /// A piece stands behind the one that woke its thread.
     pub pieces: Vec<Piece>,
     /// By role the work from each wakeup to the next sleep, whether it was cut or not.
     pub bursts: Vec<(usize, u64)>,
     /// Stretches that are to be cut if they are long, with their work.
     to_cut: Vec<(Place, u64)>,
     cut: BTreeSet<Place>,
+    /// How long pieces of a thread are that does not sleep.
+    piece_ns: u64,
 }
 
 impl Threads {
@@ -115,8 +121,10 @@ impl Threads {
         let thread = |(tid, role): (&i32, &usize)| {
             (*tid, Thread { role: *role, prio: 120, ..Thread::default() })
         };
-        let mut threads =
-            Threads { by_tid: roles.iter().map(thread).collect(), cut, ..Threads::default() };
+        let wall_ns = trace.to_ns.saturating_sub(trace.from_ns);
+        let piece_ns = PIECE_NS.max(wall_ns / MAX_CUTS);
+        let by_tid = roles.iter().map(thread).collect();
+        let mut threads = Threads { by_tid, cut, piece_ns, ..Threads::default() };
         for running in &trace.running {
             threads.come(running.task.tid, running.prio, trace.from_ns);
         }
@@ -258,17 +266,21 @@ impl Threads {
         let Some(thread) = self.by_tid.get_mut(&tid) else { return };
         let Some(since_ns) = &mut thread.runs_since_ns else { return };
         let ran_ns = at_ns.saturating_sub(*since_ns);
-        *since_ns = at_ns.max(*since_ns);
+        let began_ns = std::mem::replace(since_ns, at_ns.max(*since_ns));
         thread.work_ns += ran_ns;
         let is_cut = thread.stretch.is_some_and(|stretch| stretch.is_cut);
         let Some(mut number) = thread.piece else { return };
         self.pieces[number].work_ns += ran_ns;
-        while is_cut && self.pieces[number].work_ns >= 2 * PIECE_NS {
+        let piece_ns = self.piece_ns;
+        while is_cut
+            && self.pieces[number].work_ns / 2 >= piece_ns
+            && self.pieces.len() < MAX_PIECES
+        {
             let piece = &mut self.pieces[number];
-            let rest_ns = piece.work_ns - PIECE_NS;
-            (piece.work_ns, piece.is_whole) = (PIECE_NS, true);
+            let rest_ns = piece.work_ns - piece_ns;
+            (piece.work_ns, piece.is_whole) = (piece_ns, true);
             number = self.pieces.len();
-            self.go_on(tid, at_ns);
+            self.go_on(tid, at_ns.saturating_sub(rest_ns).max(began_ns));
             self.pieces[number].work_ns = rest_ns;
         }
     }

@@ -46,7 +46,9 @@ pub const SCORE: &str = "score";
 pub fn near_term(text: &str) -> Option<String> {
     let end_of_key = text.find(['=', ':']).map_or(text.len(), |at| at + 1);
     let (key, value) = text.split_at(end_of_key);
-    mistyped(key, TERMS.into_iter()).map(|term| format!("{term}{value}"))
+    let has_end = |text: &str| text.ends_with(['=', ':']);
+    let terms = TERMS.into_iter().filter(|term| has_end(term) == has_end(key));
+    mistyped(key, terms).map(|term| format!("{term}{value}"))
 }
 
 fn keys() -> impl Iterator<Item = &'static str> + Clone {
@@ -299,7 +301,7 @@ fn key_of_word(word: &str, heads: &[PlanHead]) -> Result<&'static str, ValueErro
         let keys = if what == "score" { "" } else { "variant, " };
         let message = format!("no stored {what} has a {keys}kernel, machine, tag or id `{shown}`");
         let mut names = KEYS_OF_WORDS.iter().flat_map(|key| all_names(key, heads));
-        let near = near_term(word).or_else(|| mistyped(word, &mut names).map(str::to_string));
+        let near = mistyped(word, &mut names).map(str::to_string).or_else(|| near_term(word));
         wrong(message, &listed(near.as_deref(), &["variant", "kernel"], heads))
     })
 }

@@ -269,6 +269,7 @@ fn what_means_nothing_is_refused_with_a_hint() {
         ("nonesuch", format!("{none} `nonesuch`"), there),
         ("lst", format!("{none} `lst`"), "did you mean `last`? schedlab list runs"),
         ("lats:3", format!("{none} `lats:3`"), "did you mean `last:3`? schedlab list runs"),
+        ("tags", format!("{none} `tags`"), there),
         ("btach", format!("{none} `btach`"), "did you mean `batch`? schedlab list runs"),
         ("", format!("{none} ``"), there),
         ("last,", format!("{none} ``"), there),
