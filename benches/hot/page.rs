@@ -50,8 +50,8 @@ pub const SIMULATED: Page = Page {
 # How often verdicts are right
 
 [Verdicts](verdicts.md) on tables whose truth is known, since a generator makes them. Seeds decide each number, so they are the
-same on every machine. To simulate a row again, by a part of its name, and to write this page anew, which takes an
-hour of two CPUs:
+same on every machine. To simulate a row again, by a part of its name, and to write this page anew (a row takes some 20 s
+of a CPU):
 
 ```sh
 cargo bench --locked --features full --bench hot -- 'intervals that hold'

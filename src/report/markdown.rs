@@ -43,8 +43,7 @@ fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()
                 effect.map(|effect| Change::from_effect(&effect, row.kind.unit).with_interval());
             let verdict = phrases::verdict(analysis, row, of).unwrap_or_default();
             let shown = change.unwrap_or_else(|| scale.with_suffix(of.median));
-            let is_bold = ["BETTER", "WORSE"].contains(&verdict.trim_end_matches(phrases::SPOILT));
-            let bold = if is_bold { "**" } else { "" };
+            let bold = if phrases::is_good(row, of).is_some() { "**" } else { "" };
             let verdict = cell(&verdict);
             format!("{shown} {bold}{verdict}{bold}").trim_end().to_string()
         }));

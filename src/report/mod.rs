@@ -39,7 +39,7 @@ pub use contract::{Format, Options, OtherFormats, Render, RenderOther};
 pub use layout::{clean, paragraph, shortened, wrap};
 pub use phrases::disturbance::disturbance;
 pub use phrases::{
-    SPOILT, changes, differs, distinct_names, first_between, first_of, in_turns, knobs, listed,
+    changes, differs, distinct_names, first_between, first_of, in_turns, is_good, knobs, listed,
     place, placement, rough_time, verdict,
 };
 

@@ -282,7 +282,7 @@ impl Layout {
             spans.push(Span::raw(" "));
         }
         if self.verdict > 0 {
-            spans.push(Span::styled(padded(row.word(), self.verdict), theme.style(row.tone())));
+            spans.push(Span::styled(padded(row.word(), self.verdict), theme.style(row.tone)));
         }
         Line::from(spans)
     }
@@ -318,7 +318,7 @@ fn picture(row: &Headline, columns: usize, theme: Theme) -> Vec<Span<'static>> {
         .collect();
     if let Some(ratio) = &row.ratio {
         let within = |column: f64| column.round().clamp(0.0, columns as f64 - 1.0) as usize;
-        let tone = if row.tone() == Tone::Faint { Tone::Plain } else { row.tone() };
+        let tone = if row.tone == Tone::Faint { Tone::Plain } else { row.tone };
         if let Some(interval) = ratio.interval {
             let [low, high] = [interval.low, interval.high].map(column);
             cells[within(low)..=within(high)].fill((signs.interval, tone));

@@ -3,15 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::analysis::{Analysis, Family, Note, Place};
+use crate::analysis::{Analysis, Cell, Family, Note, Place, Row};
 use crate::backend;
 use crate::engine::{HostNews, Job};
 use crate::model::{
     DisturbanceKind, Event, GuestTime, Outcome, PlanEnd, RunKey, RunResult, is_spoilt,
 };
 use crate::report::numbers::{Change, Scale};
-use crate::report::{SPOILT, clean, disturbance, place, verdict};
-use crate::stats::{Ratio, Schedule};
+use crate::report::{clean, disturbance, is_good, place, verdict};
+use crate::stats::{Ratio, Schedule, Verdict};
 
 use super::super::host_news;
 use super::super::progress::Progress;
@@ -99,6 +99,7 @@ pub struct Headline {
     pub margin: f64,
     /// In words; `None`: no look was at it yet.
     pub verdict: Option<String>,
+    pub tone: Tone,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,12 +123,14 @@ impl Headline {
             None => "so far",
         }
     }
+}
 
-    pub fn tone(&self) -> Tone {
-        match self.verdict.as_deref().map(|word| word.trim_end_matches(SPOILT)) {
-            Some("BETTER") => Tone::Good,
-            Some("WORSE") => Tone::Bad,
-            Some("SAME" | "LESS" | "MORE") => Tone::Plain,
+impl Tone {
+    fn read(row: &Row, cell: &Cell) -> Tone {
+        match (is_good(row, cell), cell.verdict()) {
+            (Some(true), _) => Tone::Good,
+            (Some(false), _) => Tone::Bad,
+            (None, Some(Verdict::Better | Verdict::Worse | Verdict::Same)) => Tone::Plain,
             _ => Tone::Faint,
         }
     }
@@ -308,6 +311,7 @@ fn headline(analysis: &Analysis, (work, set, row): Place, side: usize) -> Headli
         ratio: effect.and_then(|effect| effect.ratio()),
         margin: analysis.method.margin_of((work, set, row)),
         verdict: row.cells.get(side).and_then(|cell| verdict(analysis, row, cell)),
+        tone: row.cells.get(side).map_or(Tone::Faint, |cell| Tone::read(row, cell)),
     }
 }
 

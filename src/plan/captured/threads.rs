@@ -18,7 +18,7 @@ pub const PIECE_NS: u64 = 10_000_000;
 /// In a long trace these pieces are longer: a thread has no more.
 const MAX_CUTS: u64 = 1_000;
 /// A trace of many CPUs has no more pieces that are cut so.
-const MAX_PIECES: usize = 1_000_000;
+const MAX_CUT_PIECES: usize = 1_000_000;
 
 /// A wait and the work after it, of one thread.
 #[derive(Debug, Clone, PartialEq)]
@@ -274,7 +274,7 @@ impl Threads {
         let piece_ns = self.piece_ns;
         while is_cut
             && self.pieces[number].work_ns / 2 >= piece_ns
-            && self.pieces.len() < MAX_PIECES
+            && self.pieces.len() < MAX_CUT_PIECES
         {
             let piece = &mut self.pieces[number];
             let rest_ns = piece.work_ns - piece_ns;

@@ -22,8 +22,8 @@ pub use rounds::{Needed, Tally, decides, in_all, in_lab, later, more_rounds, rou
 pub use setup::{changes, knobs, placement, set};
 pub use sides::{Compared, compared, differing_knobs};
 pub use verdicts::{
-    SPOILT, bound, each, floor_percent, has_spoilt, key, keys, shapes, show_floor, verdict,
-    verdict_on, why,
+    SPOILT, bound, each, floor_percent, has_spoilt, is_good, key, keys, shapes, show_floor,
+    verdict, verdict_on, why,
 };
 pub use words::{
     command_lines, first_between, first_of, joined, listed, p_value, place, place_of, rough_time,

@@ -52,6 +52,16 @@ pub fn verdict(analysis: &Analysis, row: &Row, cell: &Cell) -> Option<String> {
     })
 }
 
+/// Whether a verdict is for the better or for the worse; `None` where it is neither.
+pub fn is_good(row: &Row, cell: &Cell) -> Option<bool> {
+    match cell.verdict()? {
+        _ if row.kind.direction == Direction::Neutral => None,
+        Verdict::Better => Some(true),
+        Verdict::Worse => Some(false),
+        _ => None,
+    }
+}
+
 fn is_maybe(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Inconclusive { why: Why::OnlyAlone, .. })
 }
