@@ -1107,6 +1107,8 @@ fn a_hunt_finds_each_wrong_scheduler_and_keeps_its_case_when_it_is_interrupted()
         let done = format!("\"debian:6.18 with {scx}, 4x2, seed 1\": 16");
         assert!(progress.contains(&done), "{progress}");
     }
+    let console = fs::read_to_string(laboratory.path("stray/hunt-1.log")).unwrap();
+    assert!(console.contains("schedlab_stray\" disabled"), "{console}");
 }
 
 /// A guest's topology says which CPUs a last-level cache has.

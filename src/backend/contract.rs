@@ -1,6 +1,6 @@
 //! The trait `Backend`, with the capabilities of a backend and its configuration. Traits and plain data.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::model::{
@@ -109,6 +109,10 @@ pub enum RunNews {
     /// A booted machine that could not be kept: the next plan boots it again.
     NotKept {
         reason: String,
+    },
+    /// The console of the guest in which the run failed, all of it.
+    ConsoleKept {
+        path: PathBuf,
     },
     /// The host ended the run, and it begins again: its windows so far do not count.
     Again {

@@ -3,14 +3,13 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::backend::lab::{CONSOLE_AT, console_in, kernel};
+use crate::backend::lab::kernel;
 use crate::hunt::{Case, Generator, Machine, Shrinker, Target, plan_text, size};
 use crate::model::{clean, duration_ns};
 use crate::report::numbers::moment;
@@ -364,7 +363,7 @@ impl Hunt<'_> {
         case: &Case,
         fault: Fault,
     ) -> Result<(), Failure> {
-        keep_console(path, &mut held.judged.text)?;
+        held.judged.keep_console(&path.with_extension("log"))?;
         let name = self.target().kernel;
         let kernel = kernel::find(name).map_or(name.to_string(), |kernel| kernel.release);
         let text = header(held, case, fault, &kernel) + &held.text;
@@ -584,25 +583,6 @@ fn header(held: &Held, case: &Case, fault: Fault, on: &str) -> String {
     )
 }
 
-/// Copies the console that a text names at its end next to the plan, and names the copy: the lab removes its own.
-fn keep_console(path: &Path, text: &mut String) -> Result<(), Failure> {
-    let own = path.with_extension("log");
-    let Some((before, console)) = console_in(text).filter(|(_, path)| Path::new(path) != own)
-    else {
-        return Ok(());
-    };
-    *text = match fs::copy(console, &own) {
-        // A run of the cache may be older than what the lab keeps; a console that is there is a larger case's.
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            _ = fs::remove_file(&own);
-            before.to_string()
-        }
-        Err(error) => return Err(SessionError::unwritten(&own, &error).into()),
-        Ok(_) => format!("{before}{CONSOLE_AT}{}", own.display()),
-    };
-    Ok(())
-}
-
 /// Removes the plan of a case, and its console if it has one.
 fn remove(path: &Path) -> Result<(), Failure> {
     _ = fs::remove_file(path.with_extension("log"));
@@ -667,12 +647,14 @@ mod tests {
         let (console, path) = (dir.path().join("lab.log"), dir.path().join("hunt-1.toml"));
         fs::write(&console, "Oops").unwrap();
         fs::write(&path, "").unwrap();
-        let mut text = format!("it gave up; all of it: {}", console.display());
-        keep_console(&path, &mut text).unwrap();
+        let mut judged = Judged::invented(1.0);
+        judged.text = format!("it gave up; all of it: {}", console.display());
+        judged.console = Some(console.clone());
         let own = dir.path().join("hunt-1.log");
-        assert_eq!(text, format!("it gave up; all of it: {}", own.display()));
+        judged.keep_console(&own).unwrap();
+        assert_eq!(judged.text, format!("it gave up; all of it: {}", own.display()));
         fs::remove_file(console).unwrap();
-        keep_console(&path, &mut text).unwrap();
+        judged.keep_console(&own).unwrap();
         assert_eq!(fs::read_to_string(&own).unwrap(), "Oops");
         remove(&path).unwrap();
         assert!(!own.exists() && !path.exists());

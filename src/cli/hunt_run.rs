@@ -26,8 +26,21 @@ pub struct Judged {
     pub judgement: Judgement,
     /// In a sentence.
     pub text: String,
+    /// The lab's own copy of the console of the guest, where the run failed.
+    pub console: Option<PathBuf>,
     /// The part of the run that it is about.
     seen: Seen,
+}
+
+impl Judged {
+    /// Copies its console, and names the copy: the lab removes its own.
+    pub fn keep_console(&mut self, copy: &Path) -> Result<(), Failure> {
+        let Some(console) = self.console.take() else { return Ok(()) };
+        fs::copy(&console, copy).map_err(|error| SessionError::unwritten(copy, &error))?;
+        let [old, new] = [&console, copy].map(|path: &Path| path.display().to_string());
+        self.text = self.text.replace(&old, &new);
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -36,7 +49,7 @@ impl Judged {
     pub fn invented(distance: f64) -> Judged {
         let judgement = Judgement { distance, ..Judgement::default() };
         let seen = crate::hunt::seen(1, &[("a", "0", 1)], &[[0]]);
-        Judged { rule: registry()[0], judgement, text: String::new(), seen }
+        Judged { rule: registry()[0], judgement, text: String::new(), console: None, seen }
     }
 }
 
@@ -51,7 +64,8 @@ pub fn judge(run: &WatchedRun) -> Result<Vec<Judged>, String> {
         Seen::parts(run.cell, run.plan.lab.cpus, measure.warmup_ns, run.windows, run.outcome);
     let judged = judgements(&parts).into_iter().map(|(rule, judgement, seen)| {
         let text = rule.explain(seen, &judgement);
-        Judged { rule, judgement, text, seen: seen.clone() }
+        let console = run.console.map(Path::to_path_buf);
+        Judged { rule, judgement, text, console, seen: seen.clone() }
     });
     let judged: Vec<Judged> = judged.collect();
     match run.outcome {

@@ -10,6 +10,7 @@ mod job;
 mod turns;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -42,6 +43,8 @@ pub enum Emitted<'a> {
     /// No event follows soon: nothing may wait for others any longer.
     Pause,
     Host(&'a HostNews),
+    /// The console of the guest in which the run failed that ends next.
+    Console(&'a Path),
 }
 
 /// The host does this to runs.
@@ -323,6 +326,7 @@ fn emit_news<E>(
         }
         RunNews::Starved { share } => emit(Emitted::Host(&HostNews::Starved { share })),
         RunNews::NotKept { reason } => emit(Emitted::Host(&HostNews::NotKept { reason })),
+        RunNews::ConsoleKept { path } => emit(Emitted::Console(&path)),
         RunNews::Again { reason } => {
             later.iter_mut().for_each(Vec::clear);
             emit(Emitted::Host(&HostNews::Ended { key, reason, is_made_again: true }))?;

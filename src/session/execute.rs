@@ -96,6 +96,8 @@ pub fn execute(
                     cell.borrow_mut().settle()?;
                 }
                 Emitted::Pause => cell.borrow_mut().settle()?,
+                // The reason of the failure names it.
+                Emitted::Console(_) => {}
             }
             Ok::<(), SessionError>(())
         },

@@ -1,5 +1,6 @@
 //! Plans of the lab whose runs are read as they end. Nothing of them is stored.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::backend::Backend;
@@ -19,6 +20,8 @@ pub struct WatchedRun<'a> {
     pub round: u32,
     pub windows: &'a [Window],
     pub outcome: &'a Outcome,
+    /// The lab's own copy of the console of a guest in which the run failed.
+    pub console: Option<&'a Path>,
 }
 
 #[derive(Clone)]
@@ -81,14 +84,18 @@ fn execute(
     on_run: &mut dyn FnMut(WatchedRun),
 ) -> Result<PlanEnd, SessionError> {
     let PlanStarted { plan, cells, .. } = job.started.clone();
-    let mut windows = Vec::new();
+    let (mut windows, mut console) = (Vec::new(), None);
     let end = engine::execute(
         job,
         backend,
         cancel,
         &mut |emitted: Emitted| {
             match emitted {
-                Emitted::Event(Event::RunStarted { .. }) => windows.clear(),
+                Emitted::Event(Event::RunStarted { .. }) => {
+                    windows.clear();
+                    console = None;
+                }
+                Emitted::Console(path) => console = Some(path.to_path_buf()),
                 Emitted::Event(Event::Window { window, .. }) => windows.push(window.clone()),
                 Emitted::Event(Event::RunEnded { key, outcome }) => on_run(WatchedRun {
                     plan: &plan,
@@ -96,6 +103,7 @@ fn execute(
                     round: key.round,
                     windows: &windows,
                     outcome,
+                    console: console.as_deref(),
                 }),
                 _ => {}
             }

@@ -123,9 +123,12 @@ mod tests {
         let why = r"the guest's kernel gave up: Kernel panic - not syncing: no init\u{1b}[31m";
         assert_eq!(fault(&mut console).as_deref(), Some(why));
         assert_eq!(fault(&mut console).as_deref(), Some(why), "it stays so");
-        let end = console.end(&folder).to_string();
+        let end = console.end(&folder);
+        let kept = end.path().unwrap().to_path_buf();
+        assert_eq!(fs::read(&kept).unwrap(), fs::read(&path).unwrap());
+        let end = end.to_string();
         assert!(end.contains("[1] x / [2] Kernel panic"), "{end}");
-        assert!(end.contains("; all of it: ") && !end.contains('\u{1b}'), "{end}");
+        assert!(end.ends_with(&kept.display().to_string()) && !end.contains('\u{1b}'), "{end}");
     }
 
     #[test]

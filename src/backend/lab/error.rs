@@ -212,6 +212,14 @@ impl<F: Into<GuestFault>> From<F> for GuestError {
 }
 
 impl GuestError {
+    /// Where its console is kept.
+    pub fn console(&self) -> Option<&Path> {
+        match self {
+            GuestError::Failed { console, .. } => console.as_ref()?.path(),
+            GuestError::Cancelled => None,
+        }
+    }
+
     /// Whether there is nothing on its console.
     pub fn is_silent(&self) -> bool {
         let is_empty = |end: &ConsoleEnd| end.last_lines.is_empty();

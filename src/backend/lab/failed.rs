@@ -37,14 +37,6 @@ pub fn keep(folder: &Path, console: &Path) -> io::Result<Option<PathBuf>> {
     Ok(Some(path))
 }
 
-/// Stands before the path of a kept console.
-pub const CONSOLE_AT: &str = "; all of it: ";
-
-/// The reason of a failure without the path of its kept console, which stands at its end, and this path.
-pub fn console_in(reason: &str) -> Option<(&str, &str)> {
-    reason.rsplit_once(CONSOLE_AT)
-}
-
 /// The end of a console for the reason of a failure; Display makes it the end of a sentence.
 #[derive(Debug, Clone)]
 pub struct ConsoleEnd {
@@ -62,6 +54,15 @@ pub enum Kept {
     Failed(Arc<io::Error>),
 }
 
+impl ConsoleEnd {
+    pub fn path(&self) -> Option<&Path> {
+        match &self.kept {
+            Kept::At(path) => Some(path),
+            Kept::Nowhere | Kept::Failed(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for ConsoleEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.last_lines.as_str() {
@@ -69,7 +70,7 @@ impl fmt::Display for ConsoleEnd {
             lines => write!(f, "; the end of its console: {lines}")?,
         }
         match &self.kept {
-            Kept::At(path) => write!(f, "{CONSOLE_AT}{}", path.display()),
+            Kept::At(path) => write!(f, "; all of it: {}", path.display()),
             Kept::Nowhere => Ok(()),
             Kept::Failed(error) => write!(f, "; it cannot be kept: {error}"),
         }
@@ -97,15 +98,5 @@ mod tests {
         assert_eq!(fs::read_dir(&folder).unwrap().count(), MAX_KEPT + own.len());
         assert!((0..3).all(|number| !of_other_process(number).exists()));
         assert_eq!(own.map(|path| fs::read_to_string(path).unwrap()), ["first", "second"]);
-    }
-
-    #[test]
-    fn a_reason_names_the_console_that_is_kept() {
-        let reason = |kept| ConsoleEnd { last_lines: "Oops".to_string(), kept }.to_string();
-        assert_eq!(
-            console_in(&reason(Kept::At("/a folder/1.log".into()))).map(|(_, path)| path),
-            Some("/a folder/1.log")
-        );
-        assert_eq!(console_in(&reason(Kept::Nowhere)), None);
     }
 }

@@ -78,6 +78,8 @@ pub struct GuestOutput {
     pub facts: Option<Box<GuestFacts>>,
     pub windows: Vec<Window>,
     pub outcome: Outcome,
+    /// Where the console of a run that failed is kept.
+    pub console: Option<PathBuf>,
     /// Unchanged, for comparing two runs to the bit.
     pub bytes: Vec<u8>,
 }
@@ -86,7 +88,7 @@ impl GuestOutput {
     /// The output for a guest that is not started because it could not run its cell.
     pub fn skipped(reason: String) -> GuestOutput {
         let outcome = Outcome::Skipped { reason };
-        GuestOutput { facts: None, windows: Vec::new(), outcome, bytes: Vec::new() }
+        GuestOutput { facts: None, windows: Vec::new(), outcome, console: None, bytes: Vec::new() }
     }
 }
 
@@ -118,6 +120,7 @@ fn to_its_end(
         // The agent has reported its reason; the console may add one.
         if !console.last_lines.is_empty() {
             reason.push_str(&console.to_string());
+            output.console = console.path().map(Path::to_path_buf);
         }
     }
     Ok((output, qemu.process.id()))
@@ -359,7 +362,7 @@ pub fn parse(bytes: Vec<u8>) -> Result<GuestOutput, GuestFault> {
         }
     }
     let outcome = end.ok_or(GuestFault::NoEnd)?;
-    Ok(GuestOutput { facts, windows, outcome, bytes })
+    Ok(GuestOutput { facts, windows, outcome, console: None, bytes })
 }
 
 /// The first difference between two guests that should be equal.

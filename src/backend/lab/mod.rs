@@ -47,7 +47,6 @@ use guests::{GuestManager, Measured};
 use run_queue::RunQueue;
 
 pub use error::LabError;
-pub use failed::{CONSOLE_AT, console_in};
 pub use guest::parse as parse_guest_output;
 #[cfg(feature = "fleet")]
 pub(super) use results::digest;
@@ -141,10 +140,14 @@ impl Backend for Lab {
                 return RunEnd::HostEnded { reason: error.to_string() };
             }
             Err(error) => {
+                if let Some(path) = error.console() {
+                    on_news(RunNews::ConsoleKept { path: path.to_path_buf() });
+                }
                 return RunEnd::Finished(Outcome::Failed { reason: error.to_string() });
             }
         };
-        let GuestOutput { facts, windows, outcome, .. } = output;
+        let GuestOutput { facts, windows, outcome, console, .. } = output;
+        console.into_iter().for_each(|path| on_news(RunNews::ConsoleKept { path }));
         windows.into_iter().map(RunNews::Window).for_each(on_news);
         RunEnd::Finished(match (outcome, facts) {
             (Outcome::Done { mut result }, Some(facts)) => {
