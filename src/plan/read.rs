@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use toml::de::DeValue;
 
 use crate::model::{
-    CpuSet, Lab, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement, Plan,
+    CpuSet, Lab, LookRule, MAX_CPU, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement, Plan,
     ProbeSpec, Topology, Twin, Value, ValueError, Work,
 };
 use crate::workload::Pool;
@@ -47,9 +47,6 @@ pub fn plan(
     }
 }
 
-/// CPUs of a machine that has room for any size.
-const LARGE_CPUS: u32 = 1024;
-
 /// Notes each scale that makes no plan, though nobody asks for it now.
 fn check_scales(
     source_name: &str,
@@ -67,7 +64,7 @@ fn check_scales(
         return faults.add(&span, message, "these", "leave scales out");
     }
     // Too large for this machine is no fault of the plan.
-    let all: CpuSet = (0..LARGE_CPUS).collect();
+    let all: CpuSet = (0..=MAX_CPU).collect();
     let large = Topology { online: all.clone(), allowed: all, ..Topology::default() };
     for Entry { key, key_span, .. } in scales {
         let fault = scaled(text, key).map(|text| {

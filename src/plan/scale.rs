@@ -195,7 +195,7 @@ mod tests {
         let machine =
             crate::model::Topology { online: one.clone(), allowed: one, ..Default::default() };
         let read = |text: &str| plan::parse("p", text, Some(&machine), Default::default());
-        let text = format!("{PLAN}[scale.large.placement]\ncpus = \"0-63\"\n");
+        let text = format!("{PLAN}[scale.large.placement]\ncpus = \"0-4095\"\n");
         assert!(read(&text).is_ok());
         assert!(read(&scaled(&text, "large").unwrap()).is_err());
     }
