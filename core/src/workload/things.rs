@@ -45,14 +45,18 @@ pub struct Use {
 #[derive(Zeroable)]
 #[repr(C, align(128))]
 pub struct Thing {
-    /// A lock's state or, where it lends priorities, its holder; how often a condition was signalled; the count of
-    /// a semaphore; those that are at a barrier.
+    /// A lock's state or, where it lends priorities, its holder; how often a condition was signalled, or a
+    /// semaphore posted; those that are at a barrier.
     word: AtomicU32,
-    /// Sleepers at a semaphore; how often a barrier has opened.
+    /// How often a semaphore was taken or is waited for; how often a barrier has opened.
     other: AtomicU32,
     /// When somebody was woken last, or a timer's last expiry.
     pub moment_ns: AtomicU64,
+    /// Each sleeper at a semaphore has one of these for itself, as long as there are no more of them.
+    places: [AtomicU32; PLACES],
 }
+
+const PLACES: usize = 1024;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
@@ -105,32 +109,45 @@ impl Thing {
         futex::wake(&self.word, sleepers, how.scope);
     }
 
+    /// Posts and takes are numbered, and a post is for the take of its number. So a worker that posts and then takes
+    /// leaves its posts to those whom they wake.
     #[inline]
     pub fn post(&self, how: Use, now_ns: u64) {
         self.moment_ns.store(now_ns, Relaxed);
-        self.word.fetch_add(1, SeqCst);
-        if self.other.load(SeqCst) > 0 {
-            futex::wake(&self.word, 1, how.scope);
+        let number = self.word.fetch_add(1, SeqCst);
+        if is_before(number, self.other.load(SeqCst)) {
+            let place = self.place(number);
+            place.fetch_add(1, SeqCst);
+            futex::wake(place, i32::MAX, how.scope);
         }
     }
 
-    /// Takes one of a semaphore's count, if there is one.
+    /// Takes a post of a semaphore for which nobody waits, if there is one.
     #[inline]
     pub fn try_take(&self) -> bool {
-        self.word.fetch_update(SeqCst, SeqCst, |count| count.checked_sub(1)).is_ok()
+        let posts = self.word.load(SeqCst);
+        let next = |number: u32| is_before(number, posts).then(|| number.wrapping_add(1));
+        self.other.fetch_update(SeqCst, SeqCst, next).is_ok()
     }
 
-    /// Takes one of a semaphore's count, and sleeps until there is one. Whether it slept.
+    /// Takes a post of a semaphore, and sleeps until there is one behind those who wait already. Whether it slept.
     #[inline]
     pub fn take(&self, how: Use) -> bool {
+        let number = self.other.fetch_add(1, SeqCst);
+        let place = self.place(number);
         let mut slept = false;
-        while !self.try_take() {
-            self.other.fetch_add(1, SeqCst);
-            futex::wait(&self.word, 0, None, how.scope);
-            self.other.fetch_sub(1, SeqCst);
+        loop {
+            let seen = place.load(SeqCst);
+            if is_before(number, self.word.load(SeqCst)) {
+                return slept;
+            }
+            futex::wait(place, seen, None, how.scope);
             slept = true;
         }
-        slept
+    }
+
+    fn place(&self, number: u32) -> &AtomicU32 {
+        &self.places[number as usize % PLACES]
     }
 
     /// Sleeps until so many are here, of which the last one wakes all. Whether it slept.
@@ -149,6 +166,11 @@ impl Thing {
         }
         true
     }
+}
+
+/// Whether a number comes before another one, of counts that wrap.
+fn is_before(number: u32, other: u32) -> bool {
+    (other.wrapping_sub(number) as i32) > 0
 }
 
 type ByName = BTreeMap<(Sort, String), (Use, &'static Thing)>;
@@ -236,6 +258,33 @@ mod tests {
             condition.signal(how, 3, i32::MAX);
         });
         assert_eq!(condition.moment_ns.into_inner(), 3);
+    }
+
+    #[test]
+    fn a_post_is_for_who_waits_and_not_for_who_posted_it() {
+        let [how, _] = HOWS;
+        let semaphore = Thing::zeroed();
+        // Counts wrap in long runs.
+        semaphore.word.store(u32::MAX, SeqCst);
+        semaphore.other.store(u32::MAX, SeqCst);
+        let waits = |number: u32| {
+            while semaphore.other.load(SeqCst) != number {
+                std::thread::yield_now();
+            }
+        };
+        std::thread::scope(|threads| {
+            let first = threads.spawn(|| semaphore.take(how));
+            waits(0);
+            let second = threads.spawn(|| semaphore.take(how));
+            waits(1);
+            semaphore.post(how, 1);
+            assert!(!semaphore.try_take());
+            first.join().unwrap();
+            assert!(!second.is_finished());
+            semaphore.post(how, 2);
+            second.join().unwrap();
+        });
+        assert!(!semaphore.try_take());
     }
 
     #[test]

@@ -21,14 +21,15 @@ use crate::workload;
 use super::fields::{MAX_SETS, MAX_TEXT_BYTES, MAX_TITLE_CHARS};
 pub use likeness::{Likeness, Profile, score};
 use parts::{Queue, Seen, Sort, order as order_text, part_name, queues, time};
-use threads::{Busy, PIECE_NS, Threads};
+use threads::{Manner, PIECE_NS, Threads};
 
 /// Pieces in the orders of all roles together.
 const MAX_PIECES: usize = 60_000;
 /// A plan is not to be longer, so that it can be read and sent.
 const MAX_BYTES: usize = MAX_TEXT_BYTES / 2;
-/// Pieces of a thread in a window that show what it does.
+/// Pieces of a thread in a window that show what it does, and of many threads alike.
 const MIN_IN_WINDOW: u32 = 20;
+const MIN_OF_ALL: u32 = 200;
 /// Semaphores of a role.
 const MAX_QUEUES: usize = 8;
 /// Windows that are compared where not all pieces fit.
@@ -112,8 +113,8 @@ pub fn replayed(trace: &Trace, tasks: &[TracedTask], roles: &[Role]) -> Vec<Prof
     names.iter().enumerate().map(profile).collect()
 }
 
-/// Process, name, whether it is the first thread, and how it works if it never slept.
-type Kind<'a> = (&'a str, &'a str, bool, Option<Busy>);
+/// Process, name, whether it is the first thread, and how it works.
+type Kind<'a> = (&'a str, &'a str, bool, Manner);
 
 /// Threads in their roles.
 struct Scene {
@@ -141,8 +142,8 @@ impl Scene {
                 continue;
             }
             let is_first = task.tid == task.pid;
-            let busy = first.busy(task.tid, &cut);
-            let key = (task.process.as_str(), task.name.as_str(), is_first, busy);
+            let manner = first.manner(task.tid, &cut);
+            let key = (task.process.as_str(), task.name.as_str(), is_first, manner);
             let (work_ns, tids) = kinds.entry(key).or_default();
             *work_ns += thread.work_ns;
             tids.push(task.tid);
@@ -153,14 +154,14 @@ impl Scene {
         kinds.truncate(MAX_SETS);
         let mut names: Vec<String> = Vec::new();
         let (mut roles, mut busy) = (BTreeMap::new(), Vec::new());
-        for (at, ((process, name, _, how), (_, tids))) in kinds.iter().enumerate() {
+        for (at, ((process, name, _, manner), (_, tids))) in kinds.iter().enumerate() {
             let name = if asked.is_named {
                 role_name(process, name, &names)
             } else {
                 format!("role-{}", at + 1)
             };
             names.push(name);
-            busy.push(how.is_some());
+            busy.push(manner.is_busy());
             roles.extend(tids.iter().map(|tid| (*tid, at)));
         }
         let threads = Threads::watch(asked.trace, &roles, cut);
@@ -323,7 +324,7 @@ impl Scene {
             .filter(|piece| (window.0..window.1).contains(&piece.woken_at_ns))
             .for_each(|piece| counts[piece.role] += 1);
         let is_rare = |(role, count): (usize, &u32)| {
-            !is_all && *count < MIN_IN_WINDOW * self.threads.count(role)
+            !is_all && *count < (MIN_IN_WINDOW * self.threads.count(role)).min(MIN_OF_ALL)
         };
         counts.iter().enumerate().map(is_rare).collect()
     }

@@ -255,6 +255,18 @@ fn busy_threads_of_which_one_wakes_others_are_two_roles() {
     assert!(sets.contains(&(1, vec!["burn 10ms".to_string()], String::new())), "{}", captured.text);
 }
 
+/// Thread 1 of [`pair`] wakes thread 2 as often as it is woken, and that one wakes nobody.
+#[test]
+fn threads_of_one_name_of_which_some_wake_the_others_are_two_roles() {
+    let tasks = [1, 2].map(|tid| traced(tid, "app", "same"));
+    let captured = capture(&pair(), &tasks, false).unwrap();
+    let text = &captured.text;
+    let [(1, first, _), (1, second, _)] = &sets(text)[..] else { panic!("{text}") };
+    let has = |steps: &[String], word: &str| steps.iter().any(|step| step.starts_with(word));
+    assert!(has(first, "take role-1") && !has(first, "post"), "{text}");
+    assert!(has(second, "post role-1") && !has(second, "take"), "{text}");
+}
+
 /// Thread 1 wakes thread 2 in the middle of a second, and does not sleep.
 #[test]
 fn a_busy_thread_that_seldom_wakes_another_works_in_short_pieces() {

@@ -13,6 +13,10 @@ use crate::model::{Left, Trace, TraceWhat, Waker};
 const EARLY_NS: u64 = 100_000;
 /// A stretch of work with more wakeups of others is better read in pieces.
 const MANY_POSTS: u64 = 20;
+/// A thread with fewer wakeups does not show whether it mostly wakes others or is woken.
+const MIN_COUNT: u64 = 20;
+/// So many times more often.
+const MUCH_MORE: u64 = 2;
 /// A thread that does not sleep works in pieces of this, up to twice as long.
 pub const PIECE_NS: u64 = 10_000_000;
 /// In a long trace these pieces are longer: a thread has no more.
@@ -51,6 +55,8 @@ pub struct Thread {
     pub work_ns: u64,
     pub switches: u64,
     pub wakeups: u64,
+    /// How often it woke others.
+    posts: u64,
     pub first_ns: Option<u64>,
     /// Its end, if that was seen.
     pub dead_ns: Option<u64>,
@@ -82,12 +88,25 @@ struct Stretch {
     is_cut: bool,
 }
 
-/// A thread that never sleeps.
+/// How a thread works. Threads of one name that differ in it are no role: the replay of a role has any of its workers do
+/// what any of the threads did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Busy {
-    /// It wakes others.
-    Waker,
-    Alone,
+pub enum Manner {
+    /// It never sleeps, and wakes others.
+    BusyWaker,
+    /// It never sleeps.
+    Busy,
+    /// It wakes others much more often than it is woken.
+    Wakes,
+    /// It is woken much more often than it wakes others.
+    Woken,
+    Even,
+}
+
+impl Manner {
+    pub fn is_busy(self) -> bool {
+        matches!(self, Manner::BusyWaker | Manner::Busy)
+    }
 }
 
 /// A stretch by its thread and its begin.
@@ -156,14 +175,18 @@ impl Threads {
         long.map(|(place, _)| *place).collect()
     }
 
-    /// How a thread works that does so from its first piece to its last one.
-    pub fn busy(&self, tid: i32, cut: &BTreeSet<Place>) -> Option<Busy> {
+    /// How a thread works.
+    pub fn manner(&self, tid: i32, cut: &BTreeSet<Place>) -> Manner {
         let is_cut = cut.range((tid, 0)..=(tid, u64::MAX)).next().is_some();
-        let thread = self.by_tid.get(&tid)?;
+        let Some(thread) = self.by_tid.get(&tid) else { return Manner::Even };
+        let (posts, wakeups) = (thread.posts, thread.wakeups);
         match is_cut {
-            true if !thread.has_slept => Some(Busy::Waker),
-            false if !thread.has_whole => Some(Busy::Alone),
-            _ => None,
+            true if !thread.has_slept => Manner::BusyWaker,
+            false if !thread.has_whole => Manner::Busy,
+            _ if posts.max(wakeups) < MIN_COUNT => Manner::Even,
+            _ if posts / MUCH_MORE >= wakeups => Manner::Wakes,
+            _ if wakeups / MUCH_MORE >= posts => Manner::Woken,
+            _ => Manner::Even,
         }
     }
 
@@ -254,6 +277,7 @@ impl Threads {
     /// Ends the piece of a thread that woke another one, if it is cut.
     fn cut(&mut self, tid: i32, at_ns: u64) {
         let Some(thread) = self.by_tid.get_mut(&tid) else { return };
+        thread.posts += 1;
         let Some(stretch) = &mut thread.stretch else { return };
         stretch.posts += 1;
         let Some(piece) = thread.piece.filter(|_| stretch.is_cut) else { return };
