@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use sha2::{Digest, Sha256};
 
 use crate::model::{Cut, PlanEnd, PlanHead, PlanStarted, RunKey, Shard, Sharding, clean};
-use crate::store::{Store, StoredRuns};
+use crate::store::{Store, StoreError, StoredRuns};
 
 use super::{Database, SessionError, plural};
 
@@ -64,10 +64,11 @@ pub fn state(db: &Database, started: &PlanStarted) -> Result<PartState, SessionE
             "part {shard} has no runs, and is not missed: the plan has {what}"
         )));
     }
-    if !db.path()?.exists() {
-        return Ok(PartState::New);
-    }
-    let store = db.open_read_only()?;
+    // Another part may have made the file just now.
+    let store = match db.open_read_only() {
+        Err(SessionError::Store(StoreError::Missing { .. })) => return Ok(PartState::New),
+        store => store?,
+    };
     let heads = store.plan_heads()?;
     let find = |id: String| heads.iter().find(|head| head.id == id);
     if let Some(whole) = find(sharding.whole_id()) {

@@ -55,14 +55,17 @@ fn keys() -> impl Iterator<Item = &'static str> + Clone {
     TERMS.iter().filter_map(|term| term.strip_suffix('='))
 }
 
+fn is_key(word: &str) -> bool {
+    keys().any(|key| key == word.trim())
+}
+
 /// Whether the text begins as a selection of what is stored, and as no name of a plan or a file.
 pub fn is_selection(text: &str) -> bool {
     let first = text.split(',').next().unwrap_or_default().trim();
-    let key = first.split_once('=').map(|(key, _)| key.trim());
     first == LAST
         || first == ALL
         || first.starts_with("last:")
-        || keys().any(|own| key == Some(own))
+        || first.split_once('=').is_some_and(|(key, _)| is_key(key))
 }
 
 pub fn is_of_scores(heads: &[PlanHead]) -> bool {
@@ -102,7 +105,8 @@ impl Terms {
         let mut terms = Terms::default();
         for term in split(text, heads) {
             let (key, value) = match term.split_once('=') {
-                Some(_) if is_variant(term, heads) => ("variant", term),
+                // Names come with imports, too: none may stand for the id or the tag of another plan.
+                Some((key, _)) if !is_key(key) && is_variant(term, heads) => ("variant", term),
                 Some((key, value)) => (key_of(key.trim(), value.trim(), heads)?, value.trim()),
                 None => (key_of_word(term, heads)?, term),
             };
@@ -287,7 +291,8 @@ fn no_date(key: &str, value: &str) -> ValueError {
 
 /// Finds the key of a bare word, by the names in the stored plans.
 fn key_of_word(word: &str, heads: &[PlanHead]) -> Result<&'static str, ValueError> {
-    if newest(word)?.is_some() {
+    let is_id = heads.iter().any(|head| head.id == word);
+    if is_id || newest(word)?.is_some() {
         return Ok("plan");
     }
     let is_of = |key: &str, head: &PlanHead| {

@@ -205,13 +205,13 @@ fn a_side_says_what_its_runs_must_be_like() {
 }
 
 #[test]
-fn a_word_is_a_variant_before_a_kernel_before_a_machine_before_a_plan() {
+fn a_word_is_a_whole_id_a_variant_a_kernel_a_machine_or_the_beginning_of_an_id() {
     let of_word = |word: &str, heads: &[PlanHead]| {
         let side = select(&[format!("{word},all")], heads, NOW_NS).unwrap().remove(0);
         (side.variant.is_some(), side.kernel.is_some(), side.machine.is_some())
     };
     let mut heads = vec![
-        head("x", 4, &["x"], &[("x", "x")]),
+        head("x-new", 4, &["x"], &[("x", "x")]),
         head("b", 3, &["b"], &[("x", "x")]),
         head("c", 2, &["c"], &[("c", "x")]),
         head("x-id", 1, &["d"], &[("d", "d")]),
@@ -227,10 +227,18 @@ fn a_word_is_a_variant_before_a_kernel_before_a_machine_before_a_plan() {
         head.environments[0].hostname = "m".to_string();
     }
     assert_eq!(of_word("x", &heads), (false, false, false));
-    assert_eq!(select(&["x".to_string()], &heads, NOW_NS).unwrap()[0].plans, ["x"], "whole");
-    assert_eq!(select(&["plan=x*".to_string()], &heads, NOW_NS).unwrap()[0].plans, ["x-id", "x"]);
+    let plans = |text: &str| {
+        select(&[text.to_string()], &heads, NOW_NS).map(|mut sides| sides.remove(0).plans)
+    };
+    assert_eq!(plans("plan=x*").unwrap(), ["x-id", "x-new"]);
     // A key means what it says.
-    assert!(select(&["kernel=x".to_string()], &heads, NOW_NS).is_err());
+    assert!(plans("kernel=x").is_err());
+    heads[0].id = "x".to_string();
+    heads[1].variants = ["x", "plan=x"].map(str::to_string).to_vec();
+    heads[1].tags = vec!["x".to_string()];
+    let plans = |text: &str| select(&[text.to_string()], &heads, NOW_NS).unwrap().remove(0).plans;
+    assert_eq!((plans("x"), plans("plan=x")), (vec!["x".to_string()], vec!["x".to_string()]));
+    assert_eq!(plans("variant=plan=x"), ["b"]);
 }
 
 #[test]
