@@ -73,7 +73,7 @@ pub fn machines_text() -> Result<String, LabError> {
 
 fn text_of<'m>(machines: impl IntoIterator<Item = &'m SavedMachine>) -> String {
     let sizes: Vec<u64> = machines.into_iter().map(|machine| machine.bytes).collect();
-    let number = plural(sizes.len() as u64, "booted machine");
+    let number = plural(sizes.len(), "booted machine");
     format!("{number}, {}", megabytes(sizes.iter().sum()))
 }
 

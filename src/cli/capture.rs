@@ -185,7 +185,7 @@ impl CaptureArgs {
             terminal::message(&format!(
                 "{:<15} {:>14} {:>8.3} CPUs {:>10.1} wakeups/s {:>10.1} switches/s",
                 profile.name,
-                plural(role.threads as u64, "thread"),
+                plural(role.threads, "thread"),
                 profile.cpus,
                 profile.wakeups_per_s,
                 profile.switches_per_s

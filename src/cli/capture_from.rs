@@ -46,7 +46,7 @@ pub fn chosen(trace: &Trace, names: &[String]) -> Result<Vec<TracedTask>, Failur
     let is_there = |name: &&String| trace.tasks.iter().any(|task| task.name == **name);
     if let Some(gone) = names.iter().find(|name| !is_there(name)) {
         let text = format!("the trace has no thread with the name {}", clean(gone));
-        let count = plural(trace.tasks.len() as u64, "thread");
+        let count = plural(trace.tasks.len(), "thread");
         return Err(Failure::usage(
             text,
             format!("it has {count}; without --comm all become roles"),

@@ -6,7 +6,7 @@ use crate::analysis;
 use crate::model::{Advice, CPUS, Field, Finding, Plan, Problem, Scope, Unit, Value};
 use crate::plan::{Builtin, Program};
 use crate::report::clean;
-use crate::session::{SessionError, UnknownName, read_text};
+use crate::session::{SessionError, read_text};
 use crate::sys::remedy;
 use crate::workload::METRIC;
 use crate::{plan, probe, variant, workload};
@@ -66,7 +66,7 @@ pub fn workload(name: &str, columns: usize) -> Result<String, Failure> {
     let Some(workload) = workload::find(name) else {
         let names = workload::registry().iter().map(|workload| workload.spec().name);
         let names = names.chain(plan::programs().iter().map(|program| program.name.as_str()));
-        return Err(UnknownName::new("workload", name, names, "schedlab list workloads").into());
+        return Err(Failure::unknown("workload", name, names, "schedlab list workloads"));
     };
     let spec = workload.spec();
     let parameters = table::names(spec.params.iter().map(field_row).collect(), columns);
@@ -88,7 +88,7 @@ pub fn workload(name: &str, columns: usize) -> Result<String, Failure> {
 pub fn probe(name: &str, columns: usize) -> Result<String, Failure> {
     let Some(probe) = probe::specs().iter().find(|probe| probe.name == name) else {
         let names = probe::specs().iter().map(|probe| probe.name);
-        return Err(UnknownName::new("probe", name, names, "schedlab list probes").into());
+        return Err(Failure::unknown("probe", name, names, "schedlab list probes"));
     };
     let rows = probe.metrics.iter().map(|metric| {
         let name = match metric.scope {
@@ -118,7 +118,7 @@ pub fn knob(name: &str, columns: usize) -> Result<String, Failure> {
     let fields = variant::fields();
     let Some(field) = fields.iter().find(|field| field.name == name) else {
         let names = fields.iter().map(|field| field.name);
-        return Err(UnknownName::new("knob", name, names, "schedlab list knobs").into());
+        return Err(Failure::unknown("knob", name, names, "schedlab list knobs"));
     };
     let lines = [
         ("knob", field.name.to_string()),
@@ -133,7 +133,7 @@ pub fn knob(name: &str, columns: usize) -> Result<String, Failure> {
 pub fn plan(name: &str, columns: usize) -> Result<String, Failure> {
     let Some(builtin) = plan::builtin(name) else {
         let names = plan::builtins().iter().chain(plan::findings()).map(|builtin| builtin.name);
-        return Err(UnknownName::new("built-in plan", name, names, "schedlab list plans").into());
+        return Err(Failure::unknown("built-in plan", name, names, "schedlab list plans"));
     };
     let mut plan = parsed(builtin)?;
     if plan.finding.is_some() {

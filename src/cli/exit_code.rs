@@ -9,7 +9,7 @@ use crate::backend::BackendError;
 use crate::compat::{CompatError, Whose};
 use crate::model::{Advice, MissingFeature};
 use crate::plan::{ChangeError, PlanErrors};
-use crate::session::{SessionError, UnknownName};
+use crate::session::{SessionError, unknown_name};
 use crate::store::StoreError;
 use crate::sys::FolderError;
 
@@ -67,6 +67,15 @@ impl Failure {
         SessionError::here(message, hint).into()
     }
 
+    pub fn unknown<'a>(
+        what: &str,
+        name: &str,
+        known: impl Iterator<Item = &'a str>,
+        list: &str,
+    ) -> Failure {
+        SessionError::Usage(unknown_name(what, name, known, list)).into()
+    }
+
     /// By whose fault it is.
     pub fn from_advice(error: &impl Advice) -> Failure {
         SessionError::from_advice(error).into()
@@ -104,7 +113,7 @@ macro_rules! from_session {
     };
 }
 
-from_session!(BackendError, ChangeError, FolderError, PlanErrors, UnknownName);
+from_session!(BackendError, ChangeError, FolderError, PlanErrors);
 
 impl From<MissingFeature> for Failure {
     fn from(missing: MissingFeature) -> Failure {

@@ -3,15 +3,15 @@
 use crate::cli::text::plural;
 use crate::cli::{Failure, terminal};
 use crate::model::clean_path;
-use crate::session::{SessionError, UnknownName};
+use crate::session::{Problem, SessionError, unknown_name};
 use crate::store::{PARQUET_TABLES, ParquetTarget, Store, StoreError};
 
 use std::path::PathBuf;
 
-pub fn parse_table(name: &str) -> Result<&'static str, UnknownName> {
+pub fn parse_table(name: &str) -> Result<&'static str, Problem> {
     let mut tables = PARQUET_TABLES.iter().map(|table| table.name);
     let names = tables.clone();
-    tables.find(|table| *table == name).ok_or_else(|| UnknownName::new("table", name, names, ""))
+    tables.find(|table| *table == name).ok_or_else(|| unknown_name("table", name, names, ""))
 }
 
 pub fn write(

@@ -64,7 +64,7 @@ pub fn all_runs(job: &Job, skipped: &BTreeSet<u32>, is_virtual: bool) -> String 
             // These are made whatever time they take.
             let first = match job.min_rounds {
                 ..=1 => String::new(),
-                rounds => format!(" after the first {}", plural(rounds.into(), "seed")),
+                rounds => format!(" after the first {}", plural(rounds, "seed")),
             };
             format!(" or what the budget of {budget} has time for{first}")
         }
@@ -91,7 +91,7 @@ pub fn all_runs(job: &Job, skipped: &BTreeSet<u32>, is_virtual: bool) -> String 
     // Rounds are seeds there, and a plan's `rounds` is not looked at.
     let seeds = match job.started.plan.measure {
         Measure { rounds, until_decided: false, .. } if is_virtual => {
-            format!(" ({})", plural(rounds.into(), "seed"))
+            format!(" ({})", plural(rounds, "seed"))
         }
         _ => String::new(),
     };

@@ -4,7 +4,7 @@ use crate::analysis::{self, Analysis, FidelityError, Instrument, Question, Selec
 use crate::model::{Judged, PlanHead, SampledPlan};
 use crate::report::fidelity::FORMATS;
 use crate::report::{RenderOther, clean, differs};
-use crate::session::{UnknownName, sides};
+use crate::session::sides;
 use crate::store::Store;
 
 use super::output::Output;
@@ -14,7 +14,7 @@ use super::{Database, Failure};
 const EXAMPLE: &str = "compare --fidelity backend=local,last backend=lab,last";
 
 /// The format that is asked for, if two instruments can be written in it.
-pub fn format(output: &Output) -> Result<RenderOther<analysis::Fidelity>, UnknownName> {
+pub fn format(output: &Output) -> Result<RenderOther<analysis::Fidelity>, Failure> {
     output.other("format of --fidelity", FORMATS)
 }
 

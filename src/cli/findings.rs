@@ -8,7 +8,6 @@ use crate::model::Plan;
 use crate::plan;
 
 use super::Failure;
-use crate::session::UnknownName;
 
 /// A finding by its name, and its plan.
 pub type Named = (&'static str, Plan);
@@ -18,7 +17,7 @@ pub fn named(names: &[String]) -> Result<Vec<Named>, Failure> {
     let all = plan::findings();
     let known = || all.iter().map(|finding| finding.name);
     if let Some(name) = names.iter().find(|name| !known().any(|known| known == **name)) {
-        return Err(UnknownName::new("finding", name, known(), "schedlab list findings").into());
+        return Err(Failure::unknown("finding", name, known(), "schedlab list findings"));
     }
     let asked =
         all.iter().filter(|of| names.is_empty() || names.iter().any(|name| name == of.name));

@@ -9,7 +9,7 @@ use clap::{Arg, Command};
 
 use crate::model::{MissingFeature, mistyped};
 use crate::report::wrap;
-use crate::session::{Problem, UnknownName};
+use crate::session::Problem;
 
 use super::terminal;
 
@@ -252,11 +252,10 @@ pub fn as_problem(error: &clap::Error, schedlab: &Command, words: &[OsString]) -
 
 /// Why a value does not fit its option.
 fn cause(source: &(dyn std::error::Error + 'static)) -> Problem {
-    let unknown = source.downcast_ref::<UnknownName>().map(UnknownName::problem);
     let missing = source.downcast_ref::<MissingFeature>();
     let missing = missing.map(|of| Problem::new(of.to_string(), MissingFeature::HINT));
     let own = source.downcast_ref::<Problem>().cloned();
-    own.or(unknown).or(missing).unwrap_or_else(|| source.to_string().into())
+    own.or(missing).unwrap_or_else(|| source.to_string().into())
 }
 
 /// The wrong part in words. `called`: the command that the words were given to.

@@ -539,7 +539,7 @@ impl Hunt<'_> {
     fn sum_up(&self, ended: Result<bool, Failure>) -> Result<(), Failure> {
         let counts = &self.counts;
         if let Some(reason) = &counts.first_failure {
-            let failed = self.kernels.iter().map(|kernel| kernel.failed).sum();
+            let failed = self.kernels.iter().map(|kernel| kernel.failed).sum::<u64>();
             let failed = plural(failed, "run");
             terminal::message(&format!("{failed} gave no result; the first: {reason}"));
         }

@@ -130,7 +130,7 @@ fn say(imported: &Imported, db: &Database) {
     let cpu_time = "workers have more CPU time than there was: their fairness is unknown";
     for (count, what) in [(contradicting, windows), (above_wall, cpu_time)] {
         if count > 0 {
-            terminal::message(&format!("note: in {}, {what}", plural(count as u64, "run")));
+            terminal::message(&format!("note: in {}, {what}", plural(count, "run")));
         }
     }
     let repeated: u64 = joined.iter().map(|plan| plan.repeated).sum();
@@ -140,7 +140,7 @@ fn say(imported: &Imported, db: &Database) {
     // Parts of one plan came as several.
     let plans = if runs == 0 { 0 } else { plans.saturating_sub(again) };
     let known = known + again;
-    let count = |count: usize, one: &str| plural(count as u64, one);
+    let count = |count: usize, one: &str| plural(count, one);
     let known = match known {
         0 => String::new(),
         known => format!("; {known} that were there already are left out"),

@@ -8,7 +8,6 @@ use clap::{Args, ValueEnum};
 use crate::model::{PlanHead, ProbeSpec, Progress};
 use crate::plan::Builtin;
 use crate::report::{OtherFormats, clean, expect, fidelity, listed, shortened};
-use crate::session::UnknownName;
 use crate::{backend, plan, probe, report, variant, workload};
 
 use super::describe::{self, field_row, lack_of, parsed};
@@ -91,7 +90,7 @@ fn some(
         let names: Vec<String> = rows.iter().map(|row| row[0].clone()).collect();
         rows.retain(|row| row[0] == *name);
         if rows.is_empty() {
-            return Err(UnknownName::new(what, name, names.iter().map(String::as_str), "").into());
+            return Err(Failure::unknown(what, name, names.iter().map(String::as_str), ""));
         }
     }
     Ok(table::names(rows, columns))

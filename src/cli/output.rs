@@ -9,7 +9,7 @@ use clap::Args;
 use crate::analysis::Analysis;
 use crate::model::{Judged, SampledPlan, clean, clean_path};
 use crate::report::{self, Format, Options, OtherFormats, RenderOther};
-use crate::session::{Database, SessionError, UnknownName};
+use crate::session::{Database, Problem, SessionError, unknown_name};
 use crate::store::Store;
 use crate::sys::replace::{self, NewFile};
 
@@ -136,13 +136,14 @@ impl Output {
     /// The function for the format that is asked for, of something that has these alone.
     pub fn other<T: ?Sized>(
         &self,
-        what: &'static str,
+        what: &str,
         formats: &OtherFormats<T>,
-    ) -> Result<RenderOther<T>, UnknownName> {
+    ) -> Result<RenderOther<T>, Failure> {
         let name = self.format_name();
         let found = formats.iter().find(|(own, _)| *own == name);
         let names = || formats.iter().map(|(name, _)| *name);
-        found.map(|(_, render)| *render).ok_or_else(|| UnknownName::new(what, name, names(), ""))
+        let unknown = || Failure::unknown(what, name, names(), "");
+        found.map(|(_, render)| *render).ok_or_else(unknown)
     }
 
     /// Writes to the file, or to standard output.
@@ -203,7 +204,7 @@ fn ending_of(format: &str) -> &str {
     }
 }
 
-type ParseFormat = fn(&str) -> Result<&'static Format, UnknownName>;
+type ParseFormat = fn(&str) -> Result<&'static Format, Problem>;
 
 /// The name of a format.
 fn format() -> Offering<ParseFormat> {
@@ -211,9 +212,9 @@ fn format() -> Offering<ParseFormat> {
     Offering { parser: parse_format, words }
 }
 
-fn parse_format(name: &str) -> Result<&'static Format, UnknownName> {
+fn parse_format(name: &str) -> Result<&'static Format, Problem> {
     let names = || report::formats().iter().map(|format| format.name);
-    report::find(name).ok_or_else(|| UnknownName::new("format", name, names(), ""))
+    report::find(name).ok_or_else(|| unknown_name("format", name, names(), ""))
 }
 
 #[cfg(test)]

@@ -152,7 +152,7 @@ fn is_confirmed(chosen: &[Chosen<'_>], db: &Database) -> Result<bool, Failure> {
         let plans = chosen.iter().filter(|head| head.is_plan()).count();
         let counts = [(plans, "plan"), (chosen.len() - plans, "score")];
         let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-        let counts: Vec<String> = counts.map(|(count, noun)| plural(count as u64, noun)).collect();
+        let counts: Vec<String> = counts.map(|(count, noun)| plural(count, noun)).collect();
         let text = format!("{} would be removed, for good", counts.join(" and "));
         let ids: Vec<String> = chosen.iter().map(|head| clean(head.id())).collect();
         return Err(Failure::usage(text, db.command(&format!("rm --yes {}", ids.join(" ")))));

@@ -12,7 +12,7 @@ use crate::model::{Score, Watched, duration_ns, show_duration};
 use crate::probe::sched::{self, Level, Scoreboard, SessionConfig};
 use crate::report::score::{self, By, Layout};
 use crate::report::{Options, clean};
-use crate::session::{SessionError, UnknownName};
+use crate::session::{Problem, SessionError, unknown_name};
 use crate::sys::child::{self, Foreground};
 use crate::sys::replace::NewFile;
 use crate::sys::{self, clock, load, process};
@@ -87,12 +87,12 @@ enum ByArg {
     Task,
 }
 
-pub fn known_source(name: &str) -> Result<String, UnknownName> {
+pub fn known_source(name: &str) -> Result<String, Problem> {
     let mut names = sched::SOURCES.iter().map(|source| source.name);
     if names.clone().any(|known| known == name) {
         Ok(name.to_string())
     } else {
-        Err(UnknownName::new("source", name, &mut names, ""))
+        Err(unknown_name("source", name, &mut names, ""))
     }
 }
 

@@ -27,7 +27,7 @@ pub fn describe_part(started: &PlanStarted, runs: usize, db: &Database) -> Optio
          export  {export} > {file}\n\
          join    {import}",
         sharding.whole_id(),
-        plural(runs as u64, "run"),
+        plural(runs, "run"),
     ))
 }
 
@@ -50,7 +50,7 @@ pub fn describe(joined: &JoinedPlan, db: &Database) -> String {
         lines.push(format!("missing: {part}: {command}"));
     }
     if let Some(more) = missing.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
-        lines.push(format!("missing: {} more", plural(more as u64, "part")));
+        lines.push(format!("missing: {} more", plural(more, "part")));
     }
     if !missing.is_empty() {
         let command = db.command(&format!("run --resume {id}"));

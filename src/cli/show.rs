@@ -143,7 +143,7 @@ fn when(head: &PlanHead, detail: &PlanDetail, end: &str) -> String {
 fn part(sharding: &Sharding) -> String {
     match sharding.shard() {
         Some(shard) => format!("{shard} of {}", sharding.whole_id()),
-        None => format!("joined, of {}", plural(sharding.parts.into(), "part")),
+        None => format!("joined, of {}", plural(sharding.parts, "part")),
     }
 }
 
@@ -173,7 +173,7 @@ fn places(head: &PlanHead, detail: &PlanDetail) -> impl Iterator<Item = String> 
             let parts = [
                 Some(format!("{}: {}", head.backend, at.hostname)),
                 Some(format!("Linux {}", at.kernel_release)),
-                Some(plural(at.topology.online.len() as u64, "CPU")),
+                Some(plural(at.topology.online.len(), "CPU")),
                 known(&at.cpu_model),
                 memory.map(|bytes| format!("{:.1} GiB of memory", bytes as f64 / GIB)),
                 machine,
@@ -217,7 +217,7 @@ fn measure(plan: &Plan) -> String {
         measure.turns_ns.map(|ns| format!(" for each variant in turns of {}", show_duration(ns)));
     format!(
         "{}{decided}, each run {}{} after {} of warm-up, seed {}{}",
-        plural(u64::from(measure.rounds), "round"),
+        plural(measure.rounds, "round"),
         show_duration(measure.duration_ns),
         turns.unwrap_or_default(),
         show_duration(measure.warmup_ns),

@@ -1,4 +1,4 @@
 //! Small texts that subcommands share.
 
 pub use crate::model::quoted;
-pub use crate::session::plural;
+pub use crate::report::numbers::counted as plural;

@@ -10,7 +10,6 @@ use super::book::book;
 use super::markdown::{Block, blocks, link};
 use super::{Failure, Offering, help, terminal};
 use crate::report::{paragraph, wrap};
-use crate::session::UnknownName;
 
 macro_rules! pages {
     ($($name:literal),* $(,)?) => {
@@ -148,9 +147,7 @@ pub fn run(args: &HelpArgs, schedlab: &Command) -> Result<(), Failure> {
     let Some((page, text)) = page(&name) else {
         let known = pages().chain(ALIASES.iter().copied()).map(|(name, _)| name);
         let known = known.chain(commands.iter().map(String::as_str));
-        return Err(
-            UnknownName::new("topic or command", &name, known, "schedlab help topics").into()
-        );
+        return Err(Failure::unknown("topic or command", &name, known, "schedlab help topics"));
     };
     let (shown, is_all) = if args.all { (text, true) } else { first_section(text) };
     write!(out, "{}", plain(shown, terminal::width()))?;

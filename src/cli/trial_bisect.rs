@@ -147,7 +147,7 @@ impl Bisection<'_> {
             let left = history::left(self.tree, &goods, &bad, &skipped, self.stop)?;
             let Some(next) = left.next else { return Ok(answers) };
             let commit = history::commit(self.tree, &next, self.stop)?;
-            let many = plural(left.commits as u64, "commit");
+            let many = plural(left.commits, "commit");
             let title = shortened(&commit.title, TITLE_COLUMNS);
             terminal::message(&format!("{many} left; next {} {title}", part(&commit.id)));
             let answer = self.test(mark, commit)?;
@@ -251,7 +251,7 @@ fn report(
     if skipped > 0 {
         let text = format!(
             "{} could not be decided: one of them may be the first bad one, if it lies before this one",
-            plural(skipped as u64, "commit")
+            plural(skipped, "commit")
         );
         write!(out, "{}", table::wrapped(&text, width))?;
     }

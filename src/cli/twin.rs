@@ -59,7 +59,7 @@ fn table(twin: &Twin, columns: usize) -> String {
         (topology.llcs, "last-level cache"),
         (topology.nodes, "NUMA node"),
     ];
-    let parts = parts.map(|(count, part)| plural(count.into(), part)).join(", ");
+    let parts = parts.map(|(count, part)| plural(count, part)).join(", ");
     let threads = match &topology.threads_per_core {
         Reading::Known(threads) => threads.to_string(),
         Reading::Unknown(why) => format!("unknown: {why}"),

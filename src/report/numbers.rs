@@ -1,5 +1,7 @@
 //! Numbers for the eye: scales, significant digits, ratios as changes in percent. Pure.
 
+use std::fmt::Display;
+
 use crate::analysis::Row;
 use crate::model::Unit;
 use crate::stats::{Effect, Interval, MeanDifference, Ratio};
@@ -220,8 +222,8 @@ pub fn moment(unix_ns: u64) -> String {
 }
 
 /// `1 run`, `12 runs`.
-pub fn counted(count: usize, one: &str) -> String {
-    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
+pub fn counted<N: Display + PartialEq + From<u8>>(count: N, one: &str) -> String {
+    format!("{count} {one}{}", if count == N::from(1) { "" } else { "s" })
 }
 
 /// `2 %`, `0.5 %`.

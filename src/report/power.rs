@@ -45,7 +45,7 @@ pub fn render(
         let legend = format!(
             "sd: of the ratios within rounds; finds: the smallest difference that {} find; for {}, \
              for SAME: the rounds that this verdict takes; from: what is stored",
-            counted(power.rounds as usize, "round"),
+            counted(power.rounds, "round"),
             percent(power.difference)
         );
         page.wrapped(Tone::Plain, "columns   ", &legend);
@@ -118,7 +118,7 @@ fn notes(power: &Power, again: &str) -> Vec<String> {
         notes.push(format!(
             "{} may be too few for any verdict on so many metrics: it takes up to {}, fewer where \
              metrics move together",
-            counted(power.rounds as usize, "round"),
+            counted(power.rounds, "round"),
             power.min_rounds,
         ));
     }
@@ -174,7 +174,7 @@ fn answer(power: &Power, again: &str, page: &mut Page) {
 /// `None`: nothing of it is stored.
 pub fn in_short(power: &Power) -> Option<String> {
     let (found, metrics) = (percent(power.difference), counted(power.comparisons, "metric"));
-    let rounds = counted(power.rounds as usize, "round");
+    let rounds = counted(power.rounds, "round");
     let own = power.found_as_planned();
     let planned = format!(
         "from what is stored here, {rounds} are sure to find {found} in {own} of {metrics}"
@@ -197,5 +197,5 @@ fn rounds_in(power: &Power, rounds: Rounds) -> String {
         Rounds::MoreThan(rounds) => ("more than ", rounds),
     };
     let time = phrases::time(power.time_ns(rounds));
-    format!("{more}{}, {more}{time}", counted(rounds as usize, "round"))
+    format!("{more}{}, {more}{time}", counted(rounds, "round"))
 }

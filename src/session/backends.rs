@@ -9,14 +9,14 @@ use crate::variant;
 
 use super::request::Request;
 use super::{
-    Database, Leftover, Notice, PlanText, SessionError, UnknownName, machine, shared_cache,
+    Database, Leftover, Notice, PlanText, SessionError, machine, shared_cache, unknown_name,
 };
 
 /// The entry of a backend in the registry.
 pub fn entry(name: &str) -> Result<&'static backend::Entry, SessionError> {
     backend::find(name).ok_or_else(|| {
         let names = backend::registry().iter().map(|entry| entry.name);
-        UnknownName::new("backend", name, names, "schedlab list backends").into()
+        SessionError::Usage(unknown_name("backend", name, names, "schedlab list backends"))
     })
 }
 

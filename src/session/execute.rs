@@ -10,6 +10,7 @@ use crate::analysis::{self, Analysis, Question, Selection, Tested};
 use crate::backend::{Backend, BackendError};
 use crate::engine::{self, Emitted, HostNews, Job, JobEnd, Poll};
 use crate::model::{Advice, Event, Outcome, PlanEnd, PlanStarted, SampledPlan, clean};
+use crate::report::numbers::counted;
 use crate::stats::Schedule;
 use crate::store::{JoinedPlan, Note, Store, StoreError};
 use crate::sys::clock;
@@ -17,8 +18,7 @@ use crate::sys::clock;
 use super::prepared::Prepared;
 use super::request::{Purpose, Request};
 use super::{
-    Problem, SessionError, expectations, fleet, metrics, plural, running, shards, shared_cache,
-    sides,
+    Problem, SessionError, expectations, fleet, metrics, running, shards, shared_cache, sides,
 };
 
 /// The caller's ear: it hears how a plan goes on. Each method may be left out.
@@ -314,7 +314,7 @@ impl Finished {
         let all = self.plan.runs.len() + self.plan.issues.unmeasured.len();
         let lost = all.saturating_sub(self.store.finished_runs(id)?.len());
         if lost > 0 {
-            let runs = plural(lost as u64, "run");
+            let runs = counted(lost, "run");
             let text = format!(
                 "{runs} that had been stored are damaged or gone: something else wrote to the store"
             );

@@ -8,13 +8,14 @@ use crate::backend::BackendError;
 use crate::backend::fleet::{Hosts, name_part};
 use crate::model::PlanHead;
 use crate::plan;
+use crate::report::numbers::counted;
 use crate::store::{Content, Source, Store};
 use crate::sys::clock;
 
 use super::backends::entry;
 use super::prepare::override_measure;
 use super::request::{FleetRequest, PlanSource, Request};
-use super::{Database, Notice, PlanText, Problem, SessionError, known, plan_text, plural, running};
+use super::{Database, Notice, PlanText, Problem, SessionError, known, plan_text, running};
 
 /// Fewer cannot be judged: schedlab help verdicts.
 const MIN_HOSTS: usize = 6;
@@ -55,7 +56,7 @@ pub fn measure(
     let all = hosts.count();
     if !request.quiet {
         let say = |text: &str| request.db.notify(&Notice::Fleet(text));
-        say(&format!("fleet {id}: {} measure the plan, each alone", plural(all as u64, "host")));
+        say(&format!("fleet {id}: {} measure the plan, each alone", counted(all, "host")));
         if plan.is_some() && all < MIN_HOSTS {
             let text = "hosts; of fewer the ratios are shown";
             say(&format!("a verdict over hosts takes {MIN_HOSTS} {text}"));
@@ -66,7 +67,7 @@ pub fn measure(
     let resume = request.db.command(&format!("run --resume {id}")) + &fleet.words();
     if cancel.load(Relaxed) {
         hosts.cancel();
-        let text = format!("interrupted: {} have not ended", plural(hosts.count() as u64, "host"));
+        let text = format!("interrupted: {} have not ended", counted(hosts.count(), "host"));
         return Err(SessionError::Interrupted(Problem::new(text, resume)));
     }
     match failed.is_empty() {
@@ -152,7 +153,7 @@ fn collect(
             Taken::Runs(runs) => {
                 hosts.took(&host).map_err(BackendError::from)?;
                 if !request.quiet {
-                    say(&format!("{host}: {}", plural(runs as u64, "run")));
+                    say(&format!("{host}: {}", counted(runs, "run")));
                 }
             }
             Taken::Unfinished => {

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use sha2::{Digest, Sha256};
 
 use crate::model::{Cut, PlanEnd, PlanHead, PlanStarted, RunKey, Shard, Sharding, clean};
+use crate::report::numbers::counted;
 use crate::store::{Store, StoreError, StoredRuns};
 
-use super::{Database, SessionError, plural};
+use super::{Database, SessionError};
 
 /// Makes a part of a plan that is about to begin. `has_guests`: its runs have machines of their own.
 pub fn divide(
@@ -56,9 +57,9 @@ pub fn state(db: &Database, started: &PlanStarted) -> Result<PartState, SessionE
         let what = match sharding.cut {
             Cut::Rounds => format!(
                 "{}, and a round is not divided",
-                plural(u64::from(started.plan.measure.rounds), "round")
+                counted(started.plan.measure.rounds, "round")
             ),
-            Cut::Boots => plural(division.runs(), "run"),
+            Cut::Boots => counted(division.runs(), "run"),
         };
         return Ok(PartState::Done(format!(
             "part {shard} has no runs, and is not missed: the plan has {what}"

@@ -286,7 +286,7 @@ impl State {
             None => "verdicts come with the report".to_string(),
         };
         let most = if *counts_spoilt { ", most of them spoilt" } else { "" };
-        let rounds = plural(u64::from(*rounds), "round") + most;
+        let rounds = plural(*rounds, "round") + most;
         match look {
             _ if rows.is_empty() => format!("no result yet; {after}"),
             Some(look) => {

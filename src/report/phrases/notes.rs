@@ -157,7 +157,7 @@ fn remark(analysis: &Analysis, note: &Note) -> String {
     match note {
         Note::Disturbed { runs, worst, .. } | Note::BoundElsewhere { runs, worst } => {
             let touched: usize = runs.iter().map(|(_, runs, _)| runs).sum();
-            let all = counted(runs.iter().map(|(.., of)| of).sum(), "run");
+            let all = counted(runs.iter().map(|(.., of)| of).sum::<usize>(), "run");
             let text = disturbance(&worst.fact);
             format!("{} in {touched} of {all}; the worst: {text}", kind(worst.kind()))
         }

@@ -206,7 +206,7 @@ fn describe_turns(turns: InTurns) -> String {
 pub fn plan(analysis: &Analysis, plan: &PlanFacts) -> String {
     let asked = Some(plan.measure.rounds).filter(|_| plan.measured_again() > 0);
     let asked = asked.map_or(String::new(), |asked| format!(" ({asked} asked for)"));
-    let rounds = counted(plan.rounds_done as usize, "round") + &asked;
+    let rounds = counted(plan.rounds_done, "round") + &asked;
     // Runs that a backend invents take no time.
     let took_ns = plan.took_ns.filter(|took_ns| *took_ns > 0);
     let took = took_ns.map(|took_ns| format!(" in {}", time(took_ns))).unwrap_or_default();
@@ -250,7 +250,7 @@ fn budget_end(plan: &PlanFacts) -> String {
 
 /// How many rounds a plan until it is decided took, and what ended it. `None`: fixed beforehand.
 pub fn until_decided(plan: &PlanFacts) -> Option<String> {
-    let rounds = counted(plan.rounds_done as usize, "round");
+    let rounds = counted(plan.rounds_done, "round");
     let ended = match plan.ended {
         _ if !plan.measure.until_decided => return None,
         Some(PlanEnd::Decided) => "all is decided".to_string(),

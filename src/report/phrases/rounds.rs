@@ -56,7 +56,7 @@ pub fn in_all(analysis: &Analysis, needed: Needed) -> String {
             format!(" ({})", rough_time((ns as f64 * rounds / done) as u64))
         })
     };
-    let count = |rounds: u32| counted(rounds as usize, each);
+    let count = |rounds: u32| counted(rounds, each);
     match needed {
         Needed::About(rounds) => format!("about {} in all{}", count(rounds), time(rounds)),
         Needed::MoreThan(rounds) => format!("more than {}", count(rounds)),

@@ -8,10 +8,10 @@ use crate::analysis::{Change, PairChange, RowChange, ScoreComparison, ScoreSide,
 use crate::model::{PairKind, Watched};
 use crate::report::Options;
 use crate::report::layout::{Align, Page, Table, Tone, clean, shortened};
-use crate::report::numbers::significant;
+use crate::report::numbers::{counted, significant};
 use crate::report::phrases::one_line as reason;
 
-use super::page::{NAME_COLUMNS, counted, time};
+use super::page::{NAME_COLUMNS, time};
 
 pub fn json(comparison: &ScoreComparison, out: &mut dyn Write) -> io::Result<()> {
     super::json::write("schedlab-score-comparison", comparison, out)
@@ -60,7 +60,7 @@ fn side(label: &str, side: &ScoreSide, page: &mut Page) {
     let text = format!(
         "{}, {source}, {}, {}, Linux {}",
         time(side.wall_ns),
-        counted(side.cpus as u64, "CPU"),
+        counted(side.cpus, "CPU"),
         clean(&side.hostname),
         clean(&side.kernel_release),
     );

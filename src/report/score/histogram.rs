@@ -6,7 +6,8 @@ use crate::analysis::TaskRow;
 use crate::model::Times;
 use crate::report::layout::{Page, Tone, clean};
 
-use super::page::{counted, time};
+use super::page::time;
+use crate::report::numbers::counted;
 
 /// The length of the longest bar.
 const BAR: usize = 40;

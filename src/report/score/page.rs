@@ -14,11 +14,6 @@ pub struct Layout {
 /// The widest name in tables: the kernel's have 15 bytes.
 pub const NAME_COLUMNS: usize = 18;
 
-/// `1 task`, `2 tasks`.
-pub fn counted(count: u64, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-}
-
 /// Three digits and a unit: `1.52us`.
 pub fn time(ns: u64) -> String {
     let (unit, scale) = match ns {

@@ -11,10 +11,11 @@ use crate::model::{
 };
 use crate::report::Options;
 use crate::report::layout::{Page, Tone, clean, shortened};
+use crate::report::numbers::counted;
 use crate::report::phrases::{first_of, one_line as reason};
 
 use super::histogram;
-use super::page::{Layout, NAME_COLUMNS, counted, time};
+use super::page::{Layout, NAME_COLUMNS, time};
 
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('-'));
 
@@ -49,7 +50,7 @@ pub fn page(score: &Score, layout: &Layout, options: &Options) -> String {
     places(shown, &mut page);
     if all.len() > shown.len() {
         let more = all.len() - shown.len();
-        let rows = counted(more as u64, "more row");
+        let rows = counted(more, "more row");
         page.wrapped(Tone::Plain, "", &format!("{rows}: --top {}", all.len()));
     }
     if !is_all {
@@ -72,7 +73,7 @@ fn head(score: &Score, page: &mut Page) {
         Some(source) => format!("source {}", clean(source)),
         None => "no source of telemetry".to_string(),
     };
-    let cpus = counted(score.cpus.len() as u64, "CPU");
+    let cpus = counted(score.cpus.len(), "CPU");
     let head = format!("{}, {source}, {}", time(score.wall_ns), cpus);
     page.wrapped(Tone::Plain, "          ", &head);
     for (source, why) in &score.missed {
@@ -105,7 +106,7 @@ fn longest(worst: &WorstWait, page: &mut Page) {
         text.push_str(&format!("; during the wait {}", shown.join(", ")));
         if turns.len() > PLACES {
             let rest: u64 = turns[PLACES..].iter().map(|turn| turn.run_ns).sum();
-            let more = counted((turns.len() - PLACES) as u64, "other");
+            let more = counted(turns.len() - PLACES, "other");
             text.push_str(&format!(" and {more} for {}", time(rest)));
         }
         if worst.known_ns + worst.tolerance_ns() < worst.wait_ns {
@@ -284,7 +285,7 @@ fn quantile(times: Option<&Times>, q: f64) -> Option<String> {
 fn other_tasks(tasks: &[&TaskScore], page: &mut Page) {
     let run_ns: u64 = tasks.iter().filter_map(|task| task.run_ns).sum();
     if run_ns > 0 {
-        let tasks = counted(tasks.len() as u64, "other task");
+        let tasks = counted(tasks.len(), "other task");
         page.wrapped(Tone::Plain, "", &format!("{tasks} ran for {}", time(run_ns)));
     }
 }
@@ -403,7 +404,7 @@ fn pair_table<const COLUMNS: usize>(
 
 fn more_pairs(all: usize, top: usize, page: &mut Page) {
     if all > top {
-        let more = counted((all - top) as u64, "more pair");
+        let more = counted(all - top, "more pair");
         page.wrapped(Tone::Plain, "", &format!("{more}: --top {all}, or --format json"));
     }
 }
