@@ -3,7 +3,8 @@
 
 use std::io::{self, Write};
 
-use serde::Serialize;
+use minijinja::value::Serde;
+use minijinja::{Value, context};
 use sha2::{Digest, Sha256};
 
 use crate::analysis::{Analysis, Row, SetTable, SideTimeline, WorkPictures, WorkTable};
@@ -12,7 +13,7 @@ use crate::model::{
     partner,
 };
 
-use super::answer::{self, AnswerLine, View};
+use super::answer::{self, View};
 use super::chart::{self, Chart, Data, Figure, Line, measure};
 use super::hosts;
 use super::layout::{Tone, clean};
@@ -34,77 +35,6 @@ const MAX_WORKERS: usize = 48;
 /// Digits of a digest that are shown: as many as git shows twice over.
 const DIGEST_CHARS: usize = 16;
 
-#[derive(Serialize)]
-struct Page {
-    title: String,
-    policy: String,
-    style: String,
-    script: &'static str,
-    home: Option<&'static str>,
-    analyses: Vec<Section>,
-}
-
-#[derive(Serialize)]
-struct Section {
-    title: String,
-    /// The ids of its plans.
-    ids: String,
-    plan: Vec<String>,
-    /// Below a picture that is taken out of the page.
-    caption: String,
-    answer: Vec<AnswerLine>,
-    notes: Vec<Note>,
-    sides: Vec<[String; 2]>,
-    digest: Option<String>,
-    forest: Option<Chart>,
-    loads: Vec<Chart>,
-    values: Vec<Chart>,
-    /// Whether they come first.
-    is_history: bool,
-    hosts: Vec<Data>,
-    works: Vec<Work>,
-    environments: Vec<Data>,
-    method: String,
-    sources: Vec<Source>,
-    command: String,
-}
-
-#[derive(Serialize)]
-struct Note {
-    tone: Tone,
-    word: &'static str,
-    text: String,
-}
-
-#[derive(Serialize)]
-struct Work {
-    id: String,
-    label: String,
-    sets: Vec<Set>,
-    charts: Vec<Chart>,
-    matrices: Vec<Titled>,
-    fairness: Option<Data>,
-}
-
-#[derive(Serialize)]
-struct Set {
-    name: String,
-    about: String,
-    table: Data,
-}
-
-#[derive(Serialize)]
-struct Titled {
-    title: String,
-    table: Data,
-}
-
-#[derive(Serialize)]
-struct Source {
-    id: String,
-    text: String,
-}
-
 fn write(analyses: &[Analysis], out: &mut dyn Write) -> io::Result<()> {
     page_of(analyses, None, out)
 }
@@ -118,29 +48,38 @@ pub fn page_of(
     let own = [("page.html", include_str!("page/page.html"))];
     let templates = page::templates(&own).map_err(io::Error::other)?;
     let style = page::style();
-    let sections: Vec<Section> = analyses.iter().enumerate().map(section).collect();
-    let title = match sections.as_slice() {
+    let title = match analyses {
         [] => "schedlab".to_string(),
-        [one] => format!("{}: schedlab", one.title),
-        many => format!("{} and {} more: schedlab", many[0].title, many.len() - 1),
+        [one] => format!("{}: schedlab", title(one)),
+        many => format!("{} and {} more: schedlab", title(&many[0]), many.len() - 1),
     };
-    let policy = page::policy(&style, Some(page::SCRIPT), page::Forms::None);
-    let script = page::SCRIPT;
-    let page = Page { title, policy, style, script, home, analyses: sections };
+    let page = context! {
+        title,
+        policy => page::policy(&style, Some(page::SCRIPT), page::Forms::None),
+        style,
+        script => page::SCRIPT,
+        home,
+        analyses => analyses.iter().enumerate().map(section).collect::<Vec<_>>(),
+    };
     page::render(out, &templates, "page.html", &page)
 }
 
-fn section((number, analysis): (usize, &Analysis)) -> Section {
-    let names = phrases::names(&analysis.sides, usize::MAX, clean, "…");
-    let view = View { analysis, names: &names };
+fn title(analysis: &Analysis) -> String {
     let title = match analysis.plans.as_slice() {
         [plan] => clean(&plan.title),
         plans => {
             let mut titles: Vec<String> = plans.iter().map(|plan| clean(&plan.title)).collect();
             titles.dedup();
+            let names = phrases::names(&analysis.sides, usize::MAX, clean, "…");
             format!("{}: {}", phrases::first_of(&titles, 3), compared(&names))
         }
     };
+    if title.is_empty() { "schedlab".to_string() } else { title }
+}
+
+fn section((number, analysis): (usize, &Analysis)) -> Value {
+    let names = phrases::names(&analysis.sides, usize::MAX, clean, "…");
+    let view = View { analysis, names: &names };
     let nothing = Default::default();
     let works = analysis.works.iter().enumerate().map(|(at, work)| {
         let pictures = analysis.pictures.works.get(at).unwrap_or(&nothing);
@@ -150,36 +89,41 @@ fn section((number, analysis): (usize, &Analysis)) -> Section {
     let notes = phrases::folded_notes(analysis, |note| answer::is_shown(note, 2)).into_iter();
     let notes = notes.map(|(note, word, text)| {
         let tone = if note.is_gap() { Tone::Bad } else { Tone::Warning };
-        Note { tone, word, text }
+        context! { tone => Serde(tone), word, text }
     });
     let sources = analysis.plans.iter().zip(&analysis.pictures.sources);
-    let source = |(plan, text): (&crate::analysis::PlanFacts, &String)| Source {
-        id: clean(&plan.id),
-        text: text.lines().map(clean).collect::<Vec<_>>().join("\n"),
+    let source = |(plan, text): (&crate::analysis::PlanFacts, &String)| {
+        let text = text.lines().map(clean).collect::<Vec<_>>().join("\n");
+        context! { id => clean(&plan.id), text }
     };
     // Plans of hosts are one plan.
     let is_of_hosts = !analysis.hosts.is_empty();
     let most = if is_of_hosts { 1 } else { usize::MAX };
-    Section {
-        title: if title.is_empty() { "schedlab".to_string() } else { title },
-        ids: phrases::joined(analysis.plans.iter().map(|plan| clean(&plan.id)), ", "),
-        plan: about(analysis),
-        caption: svg::caption(analysis),
-        answer: answer::short(view),
-        notes: notes.collect(),
-        sides: sides(view),
-        digest: digest(analysis),
-        forest: chart::forest(analysis, &names),
-        loads: chart::loads(analysis, &names),
-        values: chart::values(analysis, &names),
-        is_history: chart::is_history(analysis),
-        hosts: hosts::grids(view, true),
-        works: works.collect(),
-        // The tables above have the facts of hosts.
-        environments: if is_of_hosts { Vec::new() } else { environments(analysis) },
-        method: phrases::method(analysis).join("; "),
-        sources: sources.filter(|(_, text)| !text.is_empty()).map(source).take(most).collect(),
-        command: clean(&analysis.command),
+    let sources = sources.filter(|(_, text)| !text.is_empty()).map(source).take(most);
+    // The tables above have the facts of hosts.
+    let environments = if is_of_hosts { Vec::new() } else { environments(analysis) };
+    context! {
+        title => title(analysis),
+        // Of its plans.
+        ids => phrases::joined(analysis.plans.iter().map(|plan| clean(&plan.id)), ", "),
+        plan => about(analysis),
+        // Below a picture that is taken out of the page.
+        caption => svg::caption(analysis),
+        answer => Serde(answer::short(view)),
+        notes => notes.collect::<Vec<_>>(),
+        sides => Serde(sides(view)),
+        digest => digest(analysis),
+        forest => Serde(chart::forest(analysis, &names)),
+        loads => Serde(chart::loads(analysis, &names)),
+        values => Serde(chart::values(analysis, &names)),
+        // Whether they come first.
+        is_history => chart::is_history(analysis),
+        hosts => Serde(hosts::grids(view, true)),
+        works => works.collect::<Vec<_>>(),
+        environments => Serde(environments),
+        method => phrases::method(analysis).join("; "),
+        sources => sources.collect::<Vec<_>>(),
+        command => clean(&analysis.command),
     }
 }
 
@@ -233,12 +177,14 @@ fn digest(analysis: &Analysis) -> Option<String> {
     ))
 }
 
-fn of_work(view: View, id: String, work: &WorkTable, pictures: &WorkPictures) -> Work {
+fn of_work(view: View, id: String, work: &WorkTable, pictures: &WorkPictures) -> Value {
     let View { analysis, names } = view;
-    let sets = work.sets.iter().map(|set| Set {
-        name: phrases::place(work, set),
-        about: clean(&phrases::set(set)),
-        table: metrics(view, set),
+    let sets = work.sets.iter().map(|set| {
+        context! {
+            name => phrases::place(work, set),
+            about => clean(&phrases::set(set)),
+            table => Serde(metrics(view, set)),
+        }
     });
     let latencies = pictures.latencies.iter();
     let latencies = latencies.flat_map(|of| {
@@ -264,16 +210,17 @@ fn of_work(view: View, id: String, work: &WorkTable, pictures: &WorkPictures) ->
             .flat_map(|set| chart::switches(set, &phrases::place(work, set), names, is_exact)),
     );
     let fairness = work.fairness.as_ref().filter(|table| !table.variants.is_empty());
-    Work {
+    let fairness = fairness.map(|table| {
+        let rows = table.variants.iter().flat_map(detail::fairness_rows);
+        Data { head: detail::FAIRNESS_HEAD.map(str::to_string).to_vec(), rows: rows.collect() }
+    });
+    context! {
         id,
-        label: clean(&work.label),
-        sets: sets.collect(),
-        charts,
-        matrices: work.sets.iter().flat_map(|set| matrices(set, names)).collect(),
-        fairness: fairness.map(|table| {
-            let rows = table.variants.iter().flat_map(detail::fairness_rows);
-            Data { head: detail::FAIRNESS_HEAD.map(str::to_string).to_vec(), rows: rows.collect() }
-        }),
+        label => clean(&work.label),
+        sets => sets.collect::<Vec<_>>(),
+        charts => Serde(charts),
+        matrices => work.sets.iter().flat_map(|set| matrices(set, names)).collect::<Vec<_>>(),
+        fairness => Serde(fairness),
     }
 }
 
@@ -362,7 +309,7 @@ fn lines(of: &SideTimeline, set: &str, name: &str, value: OfWindow) -> Vec<Line>
 }
 
 /// A matrix for each side of who ran while whom waited, and of who preempts whom.
-fn matrices(set: &SetTable, names: &[String]) -> Vec<Titled> {
+fn matrices(set: &SetTable, names: &[String]) -> Vec<Value> {
     let kinds = [
         (WAITED_FOR, "Waited while another ran, each second", "waited"),
         (PREEMPTED_BY, "Preempted by", "preempted"),
@@ -374,7 +321,7 @@ fn matrices_of(
     (metric, title, verb): (&str, &str, &str),
     set: &SetTable,
     names: &[String],
-) -> Vec<Titled> {
+) -> Vec<Value> {
     let pairs: Vec<(&str, &str, &Row)> = set
         .rows
         .iter()
@@ -401,13 +348,11 @@ fn matrices_of(
             [clean(role)].into_iter().chain(by.iter().map(|of| cell(role, of))).collect()
         };
         let head = [verb.to_string()].into_iter();
-        Titled {
-            title: format!("{title}: {name}"),
-            table: Data {
-                head: head.chain(by.iter().map(|of| format!("by {}", clean(of)))).collect(),
-                rows: roles.iter().map(row).collect(),
-            },
-        }
+        let table = Data {
+            head: head.chain(by.iter().map(|of| format!("by {}", clean(of)))).collect(),
+            rows: roles.iter().map(row).collect(),
+        };
+        context! { title => format!("{title}: {name}"), table => Serde(table) }
     };
     if pairs.is_empty() { Vec::new() } else { names.iter().enumerate().map(matrix).collect() }
 }

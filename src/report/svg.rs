@@ -3,11 +3,12 @@
 
 use std::io::{self, Write};
 
-use serde::Serialize;
+use minijinja::value::Serde;
+use minijinja::{Value, context};
 
 use crate::analysis::Analysis;
 
-use super::chart::{self, Chart, Drawing, Key, LINE, Width, letters, lines_of};
+use super::chart::{self, Chart, LINE, Width, letters, lines_of};
 use super::layout::{clean, shortened};
 use super::{Format, Render, loads, page, phrases};
 
@@ -24,64 +25,24 @@ const KEY: f64 = 30.0;
 /// A letter of the title is so much wider than others.
 const TITLE: f64 = 1.25;
 
-#[derive(Serialize)]
-struct Picture<'a> {
-    title: String,
-    width: f64,
-    height: f64,
-    style: &'a str,
-    parts: Vec<Part>,
-}
-
-/// A chart below others.
-#[derive(Serialize)]
-struct Part {
-    top: f64,
-    head: f64,
-    width: f64,
-    height: f64,
-    title: Vec<Placed>,
-    keys: Vec<PlacedKey>,
-    drawing: Drawing,
-    /// As it is read out, and as it is written in lines.
-    about: String,
-    caption: Vec<Placed>,
-}
-
-/// A line of text.
-#[derive(Serialize)]
-struct Placed {
-    y: f64,
-    text: String,
-}
-
-#[derive(Serialize)]
-struct PlacedKey {
-    x: f64,
-    y: f64,
-    key: Key,
-}
-
 pub fn write(analyses: &[Analysis], out: &mut dyn Write) -> io::Result<()> {
     let own = [("alone.svg.html", include_str!("page/alone.svg.html"))];
     let templates = page::templates(&own).map_err(io::Error::other)?;
-    let mut parts: Vec<Part> = Vec::new();
-    let mut titles: Vec<String> = Vec::new();
+    let (mut width, mut height) = (320.0_f64, 0.0);
+    let (mut titles, mut parts) = (Vec::new(), Vec::new());
     for analysis in analyses {
         for chart in charts(analysis) {
-            let top = parts.last().map_or(0.0, |part| part.top + part.height);
             titles.push(chart.title.clone());
-            parts.push(Part::new(top, chart, &caption(analysis)));
+            let part = Part::new(chart, &caption(analysis));
+            parts.push(context! { top => height, ..part.values });
+            (width, height) = (width.max(part.width), height + part.height);
         }
     }
-    let nothing = || "nothing was measured that can be drawn".to_string();
-    let picture = Picture {
-        title: if titles.is_empty() { nothing() } else { titles.join("; ") },
-        width: parts.iter().map(|part| part.width).fold(320.0, f64::max),
-        height: parts.last().map_or(40.0, |part| part.top + part.height),
-        style: &page::alone_style(),
-        parts,
-    };
+    let mut title = titles.join("; ");
+    if parts.is_empty() {
+        (title, height) = ("nothing was measured that can be drawn".to_string(), 40.0);
+    }
+    let picture = context! { title, width, height, style => page::alone_style(), parts };
     page::render(out, &templates, "alone.svg.html", &picture)
 }
 
@@ -108,37 +69,55 @@ pub fn caption(analysis: &Analysis) -> String {
     }
 }
 
+/// A chart below others, as the template takes it.
+struct Part {
+    width: f64,
+    height: f64,
+    values: Value,
+}
+
 impl Part {
     /// The drawing of a column, below its title and keys.
-    fn new(top: f64, chart: Chart, caption: &str) -> Part {
-        let Chart { title, measure, mut keys, drawings, .. } = chart;
+    fn new(chart: Chart, caption: &str) -> Part {
+        let Chart { title, measure, keys, drawings, .. } = chart;
         let of_column = drawings.into_iter().find(|drawing| drawing.room == Width::Wide);
         let mut drawing = of_column.expect("each chart has one");
         let width = drawing.width;
         let title = phrases::joined([title, measure], "; ");
-        let placed = |lines: Vec<String>, from: f64| -> Vec<Placed> {
+        let placed = |lines: Vec<String>, from: f64| -> Vec<Value> {
             let placed = lines.into_iter().zip(1..);
-            placed.map(|(text, line)| Placed { y: from + LINE * f64::from(line), text }).collect()
+            placed
+                .map(|(text, line)| context! { y => from + LINE * f64::from(line), text })
+                .collect()
         };
         let title = placed(lines_of(&title, width / TITLE), 0.0);
         let mut place = (0.0, LINE * title.len() as f64 + GAP);
-        let mut at = Vec::new();
-        for key in &mut keys {
+        let mut placed_keys = Vec::new();
+        for mut key in keys {
             key.name = shortened(&key.name, ((width - KEY) / letters("x")) as usize);
             let units = KEY + letters(&key.name) + 2.0 * GAP;
             if place.0 > 0.0 && place.0 + units > width {
                 place = (0.0, place.1 + LINE + 2.0);
             }
-            at.push(place);
+            placed_keys.push(context! { x => place.0, y => place.1, key => Serde(key) });
             place.0 += units;
         }
-        let keys = keys.into_iter().zip(at).map(|(key, (x, y))| PlacedKey { x, y, key }).collect();
         let head = place.1 + LINE + GAP;
         drawing.height += head;
-        let about = caption.to_string();
-        let caption = placed(lines_of(caption, width), drawing.height);
-        let height = drawing.height + LINE * caption.len() as f64 + GAP;
-        Part { top, head, width, height, title, keys, drawing, about, caption }
+        let lines = placed(lines_of(caption, width), drawing.height);
+        let height = drawing.height + LINE * lines.len() as f64 + GAP;
+        let values = context! {
+            head,
+            width,
+            height,
+            title,
+            keys => placed_keys,
+            drawing => Serde(drawing),
+            // As it is read out, and as it is written in lines.
+            about => caption,
+            caption => lines,
+        };
+        Part { width, height, values }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use serde::Serialize;
+use minijinja::{Value, context};
 
 use crate::analysis::{Occupant, Stretch, Timeline};
 
@@ -25,52 +25,6 @@ const TICKS: u64 = 5;
 const PATTERNS: usize = 4;
 const KEY: f64 = 200.0;
 const KEY_LETTERS: usize = 24;
-
-#[derive(Serialize)]
-struct Picture {
-    title: String,
-    width: f64,
-    height: f64,
-    style: String,
-    hues: Vec<usize>,
-    lines: Vec<Text>,
-    keys: Vec<Shape>,
-    panels: Vec<Panel>,
-}
-
-#[derive(Serialize)]
-struct Panel {
-    top: f64,
-    rows: Vec<Row>,
-    bottom: f64,
-    ticks: Vec<Text>,
-}
-
-/// A CPU.
-#[derive(Serialize)]
-struct Row {
-    y: f64,
-    name: String,
-    shapes: Vec<Shape>,
-}
-
-#[derive(Serialize)]
-struct Text {
-    x: f64,
-    y: f64,
-    text: String,
-}
-
-/// All of one occupant in a row, as a path; or a key.
-#[derive(Serialize)]
-struct Shape {
-    x: f64,
-    y: f64,
-    /// A pattern: `url(#p0-1)`.
-    fill: String,
-    path: String,
-    name: String,
-}
 
 /// The kinds of what is drawn in a row, in the order in which they are stacked.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -105,26 +59,26 @@ pub fn write(
     let mut lines = Vec::new();
     for text in lines_of(&clean(about), WIDTH) {
         y += LINE;
-        lines.push(Text { x: 0.0, y, text });
+        lines.push(context! { x => 0.0, y, text });
     }
     let keys = keys(timeline, &mut y);
     let from_ns = close_ns.min(timeline.length_ns.saturating_sub(CLOSE_NS));
     let whole = panel(timeline, 0, timeline.length_ns, &mut y);
     let close = panel(timeline, from_ns, (from_ns + CLOSE_NS).min(timeline.length_ns), &mut y);
-    let picture = Picture {
-        title: clean(title),
-        width: WIDTH,
-        height: y + LINE,
-        style: page::alone_style(),
-        hues: (0..HUES).collect(),
+    let picture = context! {
+        title => clean(title),
+        width => WIDTH,
+        height => y + LINE,
+        style => page::alone_style(),
+        hues => (0..HUES).collect::<Vec<_>>(),
         lines,
         keys,
-        panels: vec![whole, close],
+        panels => vec![whole, close],
     };
     page::render(out, &templates, "timeline.svg.html", &picture)
 }
 
-fn keys(timeline: &Timeline, y: &mut f64) -> Vec<Shape> {
+fn keys(timeline: &Timeline, y: &mut f64) -> Vec<Value> {
     let tasks = timeline.tasks.iter().enumerate().map(|(at, task)| {
         let number = timeline.tasks[..at].iter().filter(|other| other.set == task.set).count();
         let name = format!("{} {}: CPUs {}", task.name, number + 1, task.cpus);
@@ -138,39 +92,34 @@ fn keys(timeline: &Timeline, y: &mut f64) -> Vec<Shape> {
     let keys = all.enumerate().map(|(at, (ink, name))| {
         let (x, line) = ((at % columns) as f64 * KEY, (at / columns) as f64);
         *y = top + (line + 1.0) * (LINE + 2.0);
-        Shape {
-            x,
-            y: top + line * (LINE + 2.0),
-            fill: ink.fill(),
-            path: area(0.0, 0.0, 24.0, 12.0),
-            name,
-        }
+        let path = area(0.0, 0.0, 24.0, 12.0);
+        context! { x, y => top + line * (LINE + 2.0), fill => ink.fill(), path, name }
     });
     keys.collect()
 }
 
 /// The rows of all CPUs from one time to another.
-fn panel(timeline: &Timeline, from_ns: u64, to_ns: u64, y: &mut f64) -> Panel {
+fn panel(timeline: &Timeline, from_ns: u64, to_ns: u64, y: &mut f64) -> Value {
     *y += LINE + GAP;
     let top = *y;
     let length_ns = (to_ns - from_ns).max(1);
     let ticks = (0..=TICKS).map(|tick| {
         let at_ns = from_ns + length_ns * tick / TICKS;
         let x = round(LEFT + (WIDTH - LEFT) * tick as f64 / TICKS as f64);
-        Text { x, y: top - GAP, text: format!("{:.3} s", at_ns as f64 / 1e9) }
+        context! { x, y => top - GAP, text => format!("{:.3} s", at_ns as f64 / 1e9) }
     });
-    let ticks = ticks.collect();
+    let ticks: Vec<Value> = ticks.collect();
     let rows = timeline.cpus.iter().enumerate().map(|(cpu, stretches)| {
         let mut drawn = Drawn::new(from_ns, length_ns);
         for stretch in inked(timeline, cpu as u32, stretches) {
             drawn.add(stretch);
         }
-        let own = Row { y: *y, name: format!("CPU {cpu}"), shapes: drawn.shapes() };
+        let own = context! { y => *y, name => format!("CPU {cpu}"), shapes => drawn.shapes() };
         *y += ROW + GAP;
         own
     });
-    let rows = rows.collect();
-    Panel { top, rows, bottom: *y - GAP, ticks }
+    let rows: Vec<Value> = rows.collect();
+    context! { top, rows, bottom => *y - GAP, ticks }
 }
 
 /// All that is drawn of a CPU; idle time without a waiting task is left blank.
@@ -216,8 +165,8 @@ impl Drawn {
         }
     }
 
-    /// A path for each ink; columns that follow each other with the same whole ink are one rectangle.
-    fn shapes(mut self) -> Vec<Shape> {
+    /// The path of each ink and its pattern, as `url(#p0-1)`; columns that follow each other with the same whole ink are one rectangle.
+    fn shapes(mut self) -> Vec<Value> {
         let mut paths: Vec<(Ink, String)> = Vec::new();
         let width = (WIDTH - LEFT) / BINS as f64;
         self.bins.iter_mut().for_each(|bin| bin.sort_by_key(|(ink, _)| *ink));
@@ -239,14 +188,7 @@ impl Drawn {
             }
             at += count;
         }
-        let shape = |(ink, path): (Ink, String)| Shape {
-            x: 0.0,
-            y: 0.0,
-            fill: ink.fill(),
-            path,
-            name: String::new(),
-        };
-        paths.into_iter().map(shape).collect()
+        paths.into_iter().map(|(ink, path)| context! { fill => ink.fill(), path }).collect()
     }
 }
 

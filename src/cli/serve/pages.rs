@@ -4,6 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use minijinja::value::Serde;
+use minijinja::{Value, context};
 use serde::Serialize;
 
 use crate::analysis::{self, Analysis, Selection};
@@ -42,55 +44,12 @@ pub struct Pages {
     pub verdicts: Mutex<HashMap<String, (u64, Vec<String>)>>,
 }
 
-#[derive(Serialize)]
-struct Index {
-    policy: String,
-    style: String,
-    plans: Vec<Entry>,
-    /// How many are stored, how many of these are searched for, and the number of the first one that is
-    /// shown.
-    stored: usize,
-    found: usize,
-    first: usize,
-    /// Where older ones and newer ones are.
-    older: Option<String>,
-    newer: Option<String>,
-    search: String,
-    /// Why a search that is a selection finds nothing.
-    problem: Option<String>,
-    filters: Vec<Filter>,
-}
-
-#[derive(Serialize)]
-struct Entry {
-    id: String,
-    title: String,
-    started: String,
-    machines: String,
-    kernels: String,
-    backend: String,
-    verdicts: Vec<String>,
-    rounds: String,
-    end: String,
-    tags: String,
-    /// Whether another plan has its title and its backend.
-    has_history: bool,
-}
-
 /// A choice of the plans that are shown.
 #[derive(Serialize)]
 struct Filter {
     name: &'static str,
     values: Vec<String>,
     chosen: String,
-}
-
-#[derive(Serialize)]
-struct Fault<'a> {
-    policy: String,
-    style: String,
-    title: &'a str,
-    text: String,
 }
 
 type Query = [(String, String)];
@@ -104,14 +63,9 @@ impl Answer {
     pub fn refused(status: Status, text: &str) -> Answer {
         let style = page::style();
         let policy = page::policy(&style, None, page::Forms::None);
-        let title = status.reason();
-        let fault = Fault {
-            policy,
-            style,
-            title,
-            text: text.lines().map(clean).collect::<Vec<_>>().join("\n"),
-        };
-        Answer { status, page: rendered("fault.html", include_str!("fault.html"), &fault) }
+        let text = text.lines().map(clean).collect::<Vec<_>>().join("\n");
+        let fault = context! { policy, style, title => status.reason(), text };
+        Answer { status, page: rendered("fault.html", include_str!("fault.html"), fault) }
     }
 
     fn from_result(made: Result<String, Failure>) -> Answer {
@@ -126,11 +80,11 @@ impl Answer {
 }
 
 /// A template that is part of the program renders.
-fn rendered(name: &'static str, source: &'static str, values: &impl Serialize) -> String {
+fn rendered(name: &'static str, source: &'static str, values: Value) -> String {
     let mut out = Vec::new();
     let own = [(name, source)];
     let templates = page::templates(&own).expect("a template of ours");
-    page::render(&mut out, &templates, name, values).expect("a Vec takes everything");
+    page::render(&mut out, &templates, name, &values).expect("a Vec takes everything");
     String::from_utf8(out).expect("a template is UTF-8")
 }
 
@@ -240,25 +194,25 @@ impl Pages {
         };
         let shown = found.iter().skip(from).take(MAX_LISTED);
         let deadline = Instant::now() + VERDICTS_LIMIT;
-        let entry = |head: &&PlanHead| Entry {
-            verdicts: self.verdicts(&store, &heads, head, deadline),
-            ..entry(head, &heads)
-        };
+        let entry =
+            |head: &&PlanHead| entry(head, &heads, self.verdicts(&store, &heads, head, deadline));
         let style = page::style();
-        let index = Index {
-            policy: page::policy(&style, None, page::Forms::Own),
-            plans: shown.map(entry).collect(),
-            stored: heads.len(),
-            found: found.len(),
-            first: from + 1,
-            older: (from + MAX_LISTED < found.len()).then(|| link(from + MAX_LISTED)),
-            newer: (from > 0).then(|| link(from.saturating_sub(MAX_LISTED))),
-            search: clean(&search),
+        let filters = filters.iter().filter(|filter| filter.values.len() > 1);
+        let index = context! {
+            policy => page::policy(&style, None, page::Forms::Own),
+            plans => shown.map(entry).collect::<Vec<_>>(),
+            stored => heads.len(),
+            found => found.len(),
+            first => from + 1,
+            older => (from + MAX_LISTED < found.len()).then(|| link(from + MAX_LISTED)),
+            newer => (from > 0).then(|| link(from.saturating_sub(MAX_LISTED))),
+            search => clean(&search),
+            // Why a search that is a selection finds nothing.
             problem,
-            filters: filters.into_iter().filter(|filter| filter.values.len() > 1).collect(),
+            filters => Serde(filters.collect::<Vec<_>>()),
             style,
         };
-        Ok(rendered("index.html", include_str!("index.html"), &index))
+        Ok(rendered("index.html", include_str!("index.html"), index))
     }
 
     /// The counts of verdicts of each side of a plan; kept as long as it has no further runs.
@@ -334,21 +288,26 @@ fn filter(
     Filter { name, values: values_of, chosen }
 }
 
-fn entry(head: &PlanHead, heads: &[PlanHead]) -> Entry {
+fn entry(head: &PlanHead, heads: &[PlanHead], verdicts: Vec<String>) -> Value {
     let listed = |names: &[String]| clean(&names.join(", "));
-    Entry {
-        id: clean(&head.id),
-        title: clean(&head.title),
-        started: stored::moment(head.started_unix_ns),
-        machines: listed(&machines(head)),
-        kernels: listed(&kernels(head)),
-        backend: clean(&head.backend),
-        verdicts: Vec::new(),
-        rounds: rounds(head),
-        end: stored::end(head),
-        tags: listed(&head.tags),
-        has_history: heads.iter().filter(|other| is_comparable(head, other)).count() > 1,
+    context! {
+        id => clean(&head.id),
+        title => clean(&head.title),
+        started => stored::moment(head.started_unix_ns),
+        machines => listed(&machines(head)),
+        kernels => listed(&kernels(head)),
+        backend => clean(&head.backend),
+        verdicts,
+        rounds => rounds(head),
+        end => stored::end(head),
+        tags => listed(&head.tags),
+        has_history => has_history(head, heads),
     }
+}
+
+/// Whether another plan has its title and its backend.
+fn has_history(head: &PlanHead, heads: &[PlanHead]) -> bool {
+    heads.iter().filter(|other| is_comparable(head, other)).count() > 1
 }
 
 /// Whether both are plans of one title and one backend, with results.
@@ -363,9 +322,9 @@ fn is_comparable(head: &PlanHead, other: &PlanHead) -> bool {
 /// 4 repeated, 1 run failed`.
 fn rounds(head: &PlanHead) -> String {
     let RunCounts { failed, skipped, .. } = head.runs;
-    let all = |rounds: u64| counted(rounds as usize, "round");
+    let all = |rounds: u64| counted(rounds, "round");
     let begun = match head.progress() {
-        Progress::Runs { done, total } => format!("{done} of {}", counted(total as usize, "run")),
+        Progress::Runs { done, total } => format!("{done} of {}", counted(total, "run")),
         Progress::Rounds { begun, asked: None, .. } => all(begun),
         Progress::Rounds { begun, repeated, .. } if repeated > 0 => {
             format!("{} and {repeated} repeated", all(begun))
@@ -375,7 +334,7 @@ fn rounds(head: &PlanHead) -> String {
     };
     let without = [(failed, "failed"), (skipped, "skipped")];
     let without = without.into_iter().filter(|(runs, _)| *runs > 0);
-    let without = without.map(|(runs, how)| format!("{} {how}", counted(runs as usize, "run")));
+    let without = without.map(|(runs, how)| format!("{} {how}", counted(runs, "run")));
     [begun].into_iter().chain(without).collect::<Vec<_>>().join(", ")
 }
 

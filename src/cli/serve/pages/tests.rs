@@ -45,7 +45,7 @@ fn plans_of_one_backend_with_results_have_a_history() {
     let none = RunCounts::default();
     let heads = [("local", done), ("null", done), ("null", done), ("local", none)]
         .map(|(backend, runs)| PlanHead { runs, ..head("p", backend) });
-    let has_history = heads.each_ref().map(|head| entry(head, &heads).has_history);
+    let has_history = heads.each_ref().map(|head| has_history(head, &heads));
     assert_eq!(has_history, [false, true, true, false]);
 }
 
