@@ -13,7 +13,7 @@ use crate::report::score::cost;
 use crate::session::SessionError;
 use crate::sys::replace::NewFile;
 use crate::sys::sched::{self, Policy};
-use crate::sys::{Host, cgroup, load};
+use crate::sys::{Host, load};
 
 use super::capture_record::{Recorded, record};
 use super::text::quoted;
@@ -98,14 +98,10 @@ impl Meant<'_> {
                 return Err(Failure::usage(text, "schedlab capture -o make.toml -- make -j4"));
             }
         };
-        score::check_pids(&watched)?;
+        score::check_pids(&args.pid)?;
         let host = Host::default();
-        let known = |path: &String| {
-            cgroup::known_path(&host, path).ok_or_else(|| {
-                Failure::usage(format!("there is no cgroup {}", clean(path)), "systemd-cgls")
-            })
-        };
-        let cgroup = args.cgroup.as_ref().map(known).transpose()?;
+        let cgroup = args.cgroup.as_ref().map(|path| score::known_cgroup(path, "systemd-cgls"));
+        let cgroup = cgroup.transpose()?;
         let is_there = |name: &&String| threads_of_all(&host).any(|comm| comm == **name);
         if let Some(gone) = args.comm.iter().find(|name| !is_there(name)) {
             let text = format!("there is no thread with the name {}", clean(gone));
@@ -115,11 +111,7 @@ impl Meant<'_> {
     }
 
     fn has(&self, task: &TaskScore) -> bool {
-        let in_cgroup = |path: &String| {
-            let own = task.cgroup.as_deref().unwrap_or_default();
-            let rest = own.strip_prefix(path.trim_end_matches('/'));
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
+        let in_cgroup = |path: &String| score::is_in_cgroup(task, path);
         let is_named = self.args.comm.is_empty() || self.args.comm.contains(&task.name);
         let is_own = task.pid == std::process::id() as i32;
         let is_watched = self.watched == Watched::System || task.watched;

@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::model::{Score, Watched, duration_ns, show_duration};
+use crate::model::{Score, TaskScore, Watched, duration_ns, show_duration};
 use crate::probe::sched::{self, Level, Scoreboard, SessionConfig};
 use crate::report::score::{self, By, Layout};
 use crate::report::{Options, clean};
 use crate::session::{Problem, SessionError, unknown_name};
 use crate::sys::child::{self, Foreground};
 use crate::sys::replace::NewFile;
-use crate::sys::{self, clock, load, process};
+use crate::sys::{self, Host, cgroup, clock, load, process};
 use crate::variant::CommandEntry;
 
 use super::intervals::Intervals;
@@ -46,8 +47,8 @@ pub struct ScoreArgs {
     #[arg(long, value_name = "NAME", value_parser = known_source)]
     source: Option<String>,
     /// Fold tasks by
-    #[arg(long, value_enum, default_value = "name")]
-    by: ByArg,
+    #[arg(long, default_value = "name", value_parser = folding(&FOLDINGS))]
+    by: By,
     /// A line for each interval while it counts: 1s. With --format json one object each
     #[arg(long, value_name = "TIME")]
     interval: Option<String>,
@@ -79,12 +80,15 @@ pub struct ScoreArgs {
     command: Vec<String>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum ByArg {
-    Name,
-    Process,
-    Cgroup,
-    Task,
+/// The words for what tasks are folded by; the last one folds none.
+pub const FOLDINGS: [(&str, By); 4] =
+    [("name", By::Name), ("process", By::Process), ("cgroup", By::Cgroup), ("task", By::Task)];
+
+/// Takes one of these words.
+pub fn folding(words: &'static [(&str, By)]) -> impl TypedValueParser<Value = By> {
+    PossibleValuesParser::new(words.iter().map(|(word, _)| *word)).try_map(|own: String| {
+        words.iter().find(|(word, _)| *word == own).map(|(_, by)| *by).ok_or("no such word")
+    })
 }
 
 pub fn known_source(name: &str) -> Result<String, Problem> {
@@ -161,16 +165,29 @@ fn watched(args: &ScoreArgs) -> Result<Watched, Failure> {
             return Err(Failure::usage(text, hint));
         }
     };
-    check_pids(&watched)?;
+    check_pids(&args.pid)?;
     Ok(watched)
 }
 
-pub fn check_pids(watched: &Watched) -> Result<(), Failure> {
-    let Watched::Processes(pids) = watched else { return Ok(()) };
+/// Whether these processes are there.
+pub fn check_pids(pids: &[i32]) -> Result<(), Failure> {
     match pids.iter().find(|pid| !process::exists(**pid)) {
         Some(gone) => Err(Failure::usage(format!("there is no process {gone}"), "pgrep -a NAME")),
         None => Ok(()),
     }
+}
+
+/// The cgroup's path, if it is there. `hint`: a command that lists cgroups.
+pub fn known_cgroup(path: &str, hint: &str) -> Result<String, Failure> {
+    let unknown = || Failure::usage(format!("there is no cgroup {}", clean(path)), hint);
+    cgroup::known_path(&Host::default(), path).ok_or_else(unknown)
+}
+
+/// Whether a task is of this cgroup or of one below it.
+pub fn is_in_cgroup(task: &TaskScore, path: &str) -> bool {
+    let own = task.cgroup.as_deref();
+    let rest = own.and_then(|own| own.strip_prefix(path.trim_end_matches('/')));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Counts until what is watched has ended, or the time.
@@ -203,13 +220,18 @@ fn standard(args: &ScoreArgs) -> Box<dyn Write> {
     if args.command.is_empty() { Box::new(io::stdout()) } else { Box::new(io::stderr()) }
 }
 
+/// A time above zero.
 pub fn time(option: &str, text: &Option<String>) -> Result<Option<u64>, Failure> {
-    let Some(text) = text else { return Ok(None) };
-    match duration_ns(text) {
-        Ok(0) => Err(Failure::usage(format!("{option}: no time at all"), format!("{option} 10s"))),
-        Ok(ns) => Ok(Some(ns)),
-        Err(wrong) => Err(SessionError::option(option, wrong).into()),
+    match text.as_ref().map(|text| any_time(option, text)).transpose()? {
+        Some(0) => {
+            Err(Failure::usage(format!("{option}: no time at all"), format!("{option} 10s")))
+        }
+        ns => Ok(ns),
     }
+}
+
+pub fn any_time(option: &str, text: &str) -> Result<u64, Failure> {
+    Ok(duration_ns(text).map_err(|wrong| SessionError::option(option, wrong))?)
 }
 
 /// The file of `--output`.
@@ -384,14 +406,8 @@ fn render(args: &ScoreArgs, score: &Score, color: bool, out: &mut dyn Write) -> 
     if args.format == Format::Json {
         score::json(score, out)?;
     } else {
-        let by = match args.by {
-            ByArg::Name => By::Name,
-            ByArg::Process => By::Process,
-            ByArg::Cgroup => By::Cgroup,
-            ByArg::Task => By::Task,
-        };
         let options = Options { width: terminal::width(), color, verbose: args.verbose };
-        score::text(score, &Layout { by, top: args.top as usize }, &options, out)?;
+        score::text(score, &Layout { by: args.by, top: args.top as usize }, &options, out)?;
     }
     out.flush()
 }

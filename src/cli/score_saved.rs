@@ -2,7 +2,7 @@
 
 use std::io::{self, BufWriter, Write};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use crate::analysis::{self, By};
 use crate::model::{Judged, PlanHead, SavedScore, Score, ScoreHead, Watched};
@@ -15,6 +15,7 @@ use crate::sys::environment::Identity;
 
 use super::labelled::laid_out;
 use super::output::Output;
+use super::score::{FOLDINGS, folding};
 use super::stored::moment;
 use super::text::quoted;
 use super::{Database, Failure, labelled, table, terminal};
@@ -205,18 +206,11 @@ pub fn list(heads: &[&ScoreHead], columns: usize) -> String {
 #[derive(Args, Default)]
 pub struct CompareScoresArgs {
     /// Scores (score=A score=B): fold tasks by
-    #[arg(long, value_enum)]
-    by: Option<ByArg>,
+    #[arg(long, value_parser = folding(&FOLDINGS[..3]))]
+    by: Option<By>,
     /// Scores: names, pairs and CPUs to show [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     top: Option<u32>,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum ByArg {
-    Name,
-    Process,
-    Cgroup,
 }
 
 const TOP: u32 = 5;
@@ -246,11 +240,7 @@ impl CompareScoresArgs {
             let text = format!("both sides are score {}", clean(&before.id));
             return Err(Failure::usage(text, db.command("list scores")));
         }
-        let by = match self.by {
-            None | Some(ByArg::Name) => By::Name,
-            Some(ByArg::Process) => By::Process,
-            Some(ByArg::Cgroup) => By::Cgroup,
-        };
+        let by = self.by.unwrap_or(By::Name);
         let scores = [store.score(&before.id)?, store.score(&after.id)?];
         let tags = [before.tags.as_slice(), after.tags.as_slice()];
         let comparison = analysis::compare_scores(&scores[0], &scores[1], tags, by);

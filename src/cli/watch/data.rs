@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::model::{CpuScore, OTHER, PairKind, PairScore, TaskScore, Times};
 use crate::probe::sched::Counted;
+use crate::report::score::largest_pairs;
 
+use super::super::score::is_in_cgroup;
 use super::table::Row;
 
 /// Readings that a CPU's lines go back.
@@ -29,14 +31,9 @@ impl Scope {
         match self {
             Scope::All => true,
             Scope::Watched => task.watched,
-            Scope::Cgroup(path) => task.cgroup.as_deref().is_some_and(|of| is_below(of, path)),
+            Scope::Cgroup(path) => is_in_cgroup(task, path),
         }
     }
-}
-
-fn is_below(cgroup: &str, path: &str) -> bool {
-    let rest = cgroup.strip_prefix(path.trim_end_matches('/'));
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// One CPU in one period.
@@ -46,15 +43,6 @@ pub struct CpuPoint {
     pub busy: Option<f64>,
     /// Tasks that waited in its run queue, on average.
     pub waiting: Option<f64>,
-}
-
-/// The pairs of tasks of which one preempted the other, and how long the other then waited.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pair {
-    pub by: String,
-    pub name: String,
-    pub count: u64,
-    pub lost_ns: u64,
 }
 
 /// Counts of the last period, or since the start.
@@ -81,9 +69,9 @@ pub struct Data {
     pub waiting: HashMap<(i32, i32), u64>,
     pub cpus: BTreeMap<u32, VecDeque<CpuPoint>>,
     /// In the last period; `None`: the source does not see them.
-    pub pairs: Option<Vec<Pair>>,
+    pub pairs: Option<Vec<PairScore>>,
     /// Since the start, by who and whom.
-    pub all_pairs: HashMap<(String, String), (u64, u64)>,
+    pub all_pairs: HashMap<(String, String), PairScore>,
     pub lost: Vec<String>,
 }
 
@@ -108,7 +96,7 @@ impl Data {
         };
         self.pairs = pairs.map(|pairs| {
             let is_shown = |pair: &&PairScore| pair.kind == PairKind::Delayed && names(pair);
-            sorted(pairs.iter().filter(is_shown).map(Pair::from_score).collect())
+            largest(pairs.iter().filter(is_shown))
         });
         self.last = Sheet { wall_ns, waits, switches: cpus.iter().map(|cpu| cpu.switches).sum() };
         self.add_total();
@@ -141,9 +129,10 @@ impl Data {
         for pair in self.pairs.iter().flatten() {
             let key = (pair.by.clone(), pair.name.clone());
             if self.all_pairs.len() < MAX_PAIRS || self.all_pairs.contains_key(&key) {
-                let sum = self.all_pairs.entry(key).or_default();
-                sum.0 += pair.count;
-                sum.1 += pair.lost_ns;
+                let none = PairScore { count: 0, lost_ns: None, ..pair.clone() };
+                let sum = self.all_pairs.entry(key).or_insert(none);
+                sum.count += pair.count;
+                sum.lost_ns = Some(sum.lost_ns.unwrap_or(0) + pair.lost_ns.unwrap_or(0));
             }
         }
     }
@@ -199,24 +188,7 @@ impl Data {
     }
 }
 
-impl Pair {
-    fn from_score(pair: &PairScore) -> Pair {
-        let (by, name) = (pair.by.clone(), pair.name.clone());
-        Pair { by, name, count: pair.count, lost_ns: pair.lost_ns.unwrap_or(0) }
-    }
-
-    pub fn since_start(((by, name), (count, lost_ns)): (&(String, String), &(u64, u64))) -> Pair {
-        Pair { by: by.clone(), name: name.clone(), count: *count, lost_ns: *lost_ns }
-    }
-}
-
 /// Most lost first; what has no names last.
-pub fn sorted(mut pairs: Vec<Pair>) -> Vec<Pair> {
-    let is_folded = |pair: &Pair| pair.by == PairScore::UNWATCHED;
-    pairs.sort_by(|a, b| {
-        let largest_first = (b.lost_ns, b.count).cmp(&(a.lost_ns, a.count));
-        let names = (&a.by, &a.name).cmp(&(&b.by, &b.name));
-        is_folded(a).cmp(&is_folded(b)).then(largest_first).then(names)
-    });
-    pairs
+pub fn largest<'p>(pairs: impl Iterator<Item = &'p PairScore>) -> Vec<PairScore> {
+    largest_pairs(pairs).into_iter().cloned().collect()
 }

@@ -209,7 +209,7 @@ fn pairs(state: &State, palette: Palette, area: Rect) -> Vec<Line<'static>> {
             "{} > {} {:>7} {:>6}x",
             padded(&by, width),
             padded(&name, width),
-            time(pair.lost_ns),
+            time(pair.lost_ns.unwrap_or(0)),
             count(pair.count)
         );
         lines.push(Line::from(text));

@@ -4,13 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::model::duration_ns;
-use crate::report::clean;
-use crate::session::SessionError;
-use crate::sys::{Host, cgroup, process, topology};
+use crate::sys::topology;
 
 use super::super::Failure;
-use super::super::score::known_source;
+use super::super::score::{any_time, check_pids, known_cgroup, known_source};
 use super::data::Scope;
 use super::state::About;
 
@@ -46,16 +43,17 @@ pub struct WatchArgs {
 
 /// The subject of the view, if everything that was asked for is there.
 pub fn about(args: &WatchArgs) -> Result<About, Failure> {
-    let interval_ns = time("--interval", &args.interval)?;
+    let interval_ns = any_time("--interval", &args.interval)?;
     if interval_ns < MIN_INTERVAL_NS {
         let text = format!("--interval: {} is below the least, 100ms", args.interval);
         return Err(Failure::usage(text, "--interval 1s"));
     }
-    if let Some(gone) = args.pid.iter().find(|pid| !process::exists(**pid)) {
-        return Err(Failure::usage(format!("there is no process {gone}"), "pgrep -a NAME"));
-    }
+    check_pids(&args.pid)?;
     let (what, scope) = match (&args.cgroup, &args.command[..]) {
-        (Some(path), _) => (format!("cgroup {path}"), Scope::Cgroup(known_cgroup(path)?)),
+        (Some(path), _) => {
+            let known = known_cgroup(path, "find /sys/fs/cgroup -type d")?;
+            (format!("cgroup {path}"), Scope::Cgroup(known))
+        }
         (None, [_, ..]) => (args.command.join(" "), Scope::Watched),
         (None, []) if args.pid.is_empty() => ("the whole machine".to_string(), Scope::All),
         (None, []) => {
@@ -68,17 +66,6 @@ pub fn about(args: &WatchArgs) -> Result<About, Failure> {
         scope,
         llcs: topology::llcs(),
         interval_ns,
-        trace_ns: time("--trace-for", &args.trace_for)?,
-    })
-}
-
-fn time(option: &str, text: &str) -> Result<u64, Failure> {
-    Ok(duration_ns(text).map_err(|wrong| SessionError::option(option, wrong))?)
-}
-
-fn known_cgroup(path: &str) -> Result<String, Failure> {
-    cgroup::known_path(&Host::default(), path).ok_or_else(|| {
-        let text = format!("there is no cgroup {}", clean(path));
-        Failure::usage(text, "find /sys/fs/cgroup -type d")
+        trace_ns: any_time("--trace-for", &args.trace_for)?,
     })
 }

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::cli::keys::Press;
-use crate::model::CpuSet;
+use crate::model::{CpuSet, PairScore};
 use crate::probe::sched::{Counted, Missed};
 use crate::report::score::By;
 
-use super::data::{CpuPoint, Data, Pair, Scope, Sheet, sorted};
+use super::data::{CpuPoint, Data, Scope, Sheet, largest};
 use super::sums::Key;
 use super::table::{self, Order, Row};
 
@@ -59,7 +59,7 @@ pub struct State {
     /// Rows that one page has, as last drawn.
     pub page: usize,
     rows: Vec<Row>,
-    pairs: Option<Vec<Pair>>,
+    pairs: Option<Vec<PairScore>>,
     data: Data,
     /// As it was when the view was paused.
     frozen: Option<Box<Data>>,
@@ -131,7 +131,7 @@ impl State {
     }
 
     /// Most time lost first; `None`: the source does not see them.
-    pub fn pairs(&self) -> Option<&[Pair]> {
+    pub fn pairs(&self) -> Option<&[PairScore]> {
         self.pairs.as_deref()
     }
 
@@ -151,7 +151,7 @@ impl State {
         } else {
             table::rows(data.tasks.iter(), &self.order)
         };
-        let all = || sorted(data.all_pairs.iter().map(Pair::since_start).collect());
+        let all = || largest(data.all_pairs.values());
         self.pairs =
             if self.since_start { data.pairs.as_ref().map(|_| all()) } else { data.pairs.clone() };
         self.scroll_to(self.top);

@@ -18,7 +18,7 @@ pub use comparison::{json as comparison_json, page as comparison};
 pub use interval::{header as interval_header, page as interval};
 
 pub use page::{Layout, time};
-pub use text::cost;
+pub use text::{cost, largest_pairs};
 
 pub fn text(
     score: &Score,

@@ -347,7 +347,8 @@ fn lengths(cpu: &CpuScore) -> Option<(String, String)> {
 
 /// The tasks that ran while others waited. Scoreboards of an earlier schedlab know who took a CPU, not for how long.
 fn delays(score: &Score, top: usize, page: &mut Page) {
-    let pairs = sorted(score, |pair| pair.kind != PairKind::Woke);
+    let pairs =
+        largest_pairs(score.pairs.iter().flatten().filter(|pair| pair.kind != PairKind::Woke));
     let line = |pair: &PairScore| {
         let ran = pair.delay_ns().map_or("-".to_string(), time);
         vec![ran, pair.count.to_string()]
@@ -361,7 +362,8 @@ fn delays(score: &Score, top: usize, page: &mut Page) {
 }
 
 fn wakeups(score: &Score, top: usize, page: &mut Page) {
-    let pairs = sorted(score, |pair| pair.kind == PairKind::Woke);
+    let pairs =
+        largest_pairs(score.pairs.iter().flatten().filter(|pair| pair.kind == PairKind::Woke));
     let line = |pair: &PairScore| vec![pair.count.to_string()];
     if pair_table(["who wakes", "whom", "times"], &pairs, top, line, page) {
         more_pairs(pairs.len(), top, page);
@@ -369,9 +371,8 @@ fn wakeups(score: &Score, top: usize, page: &mut Page) {
 }
 
 /// The largest first. Last comes what is folded: no task of those that were asked for is in it.
-fn sorted(score: &Score, is_meant: fn(&PairScore) -> bool) -> Vec<&PairScore> {
-    let mut pairs: Vec<&PairScore> =
-        score.pairs.iter().flatten().filter(|pair| is_meant(pair)).collect();
+pub fn largest_pairs<'p>(pairs: impl Iterator<Item = &'p PairScore>) -> Vec<&'p PairScore> {
+    let mut pairs: Vec<&PairScore> = pairs.collect();
     let is_folded =
         |pair: &PairScore| [&pair.by, &pair.name].iter().all(|name| *name == PairScore::UNWATCHED);
     pairs.sort_by_key(|pair| {

@@ -140,7 +140,7 @@ fn pairs_are_summed_since_the_start_most_lost_first() {
     state.add(Counted { pairs: Some(vec![all[1].clone()]), ..counted(Vec::new()) });
     let shown = |state: &State| {
         let pairs = state.pairs().expect("they are seen").iter();
-        pairs.map(|pair| (pair.by.clone(), pair.lost_ns)).collect::<Vec<_>>()
+        pairs.map(|pair| (pair.by.clone(), pair.lost_ns.unwrap())).collect::<Vec<_>>()
     };
     let row = |by: &str, lost_ns| (by.to_string(), lost_ns);
     assert_eq!(shown(&state), [row("a", 5)]);
