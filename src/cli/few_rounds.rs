@@ -102,9 +102,7 @@ pub fn all_runs(job: &Job, skipped: &BTreeSet<u32>, is_virtual: bool) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::{Backend, Null};
-    use crate::model::{EVENT_SCHEMA, PlanStarted};
-    use crate::plan;
+    use crate::engine::testing::{parsed, started};
 
     fn job(measure: &str, variants: &[&str]) -> Job {
         let variants = variants.iter().map(|name| format!("[[variant]]\nname = \"{name}\"\n"));
@@ -113,21 +111,9 @@ mod tests {
              [[workload]]\nuse = \"spin\"\n",
             variants.collect::<String>()
         );
-        let plan = plan::parse("test.toml", &text, None, plan::Known::default()).expect(&text);
+        let plan = parsed(&text);
         let needed_rounds = analysis::needed_rounds(&plan);
-        let started = PlanStarted {
-            schema: EVENT_SCHEMA,
-            id: "test".to_string(),
-            backend: "null".to_string(),
-            started_unix_ns: 0,
-            source: text,
-            cells: plan::cells(&plan),
-            plan,
-            judged: Default::default(),
-            sharding: None,
-            environment: Null::default().environment(),
-        };
-        let mut job = Job::new(started);
+        let mut job = Job::new(started(plan, &text));
         job.needed_rounds = needed_rounds;
         job
     }

@@ -7,6 +7,8 @@
 
 mod check;
 mod job;
+#[cfg(test)]
+pub mod testing;
 mod turns;
 
 use std::collections::BTreeSet;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::testing::{parsed, started};
 use super::*;
 use crate::backend::Null;
-use crate::model::{Calibration, CpuSet, Cut, Plan, PlanStarted, Sharding, Topology};
+use crate::model::{Calibration, CpuSet, Cut, Plan, Sharding, Topology};
 use crate::plan;
 
 const PLAN: &str = r#"
@@ -25,20 +26,11 @@ const PLAN: &str = r#"
 "#;
 
 fn job() -> Job {
-    let plan =
-        plan::parse("test.toml", PLAN, None, plan::Known::default()).expect("the plan is right");
-    Job::new(PlanStarted {
-        schema: crate::model::EVENT_SCHEMA,
-        id: "test".to_string(),
-        backend: "null".to_string(),
-        started_unix_ns: 0,
-        source: PLAN.to_string(),
-        cells: plan::cells(&plan),
-        plan,
-        judged: Default::default(),
-        sharding: None,
-        environment: Null::default().environment(),
-    })
+    job_of(PLAN)
+}
+
+fn job_of(text: &str) -> Job {
+    Job::new(started(parsed(text), text))
 }
 
 /// The runs of the first `rounds` rounds of all works.
@@ -325,14 +317,10 @@ fn a_sink_that_fails_ends_the_plan_at_once() {
 
 #[test]
 fn an_affinity_beyond_the_machine_costs_its_own_runs_only() {
-    let job_of = |knobs: &str| {
-        let text = PLAN.replace("name = \"c\"", &format!("name = \"c\"\n{knobs}"));
-        let plan = plan::parse("test.toml", &text, None, plan::Known::default())
-            .expect("the plan is right");
-        Job::new(PlanStarted { cells: plan::cells(&plan), plan, ..job().started })
-    };
+    let with =
+        |knobs: &str| job_of(&PLAN.replace("name = \"c\"", &format!("name = \"c\"\n{knobs}")));
     let skipped = |knobs: &str| {
-        let (events, _) = collect(&job_of(knobs), &mut Null::default(), usize::MAX);
+        let (events, _) = collect(&with(knobs), &mut Null::default(), usize::MAX);
         let reason = |event: &Event| match event {
             Event::RunEnded { outcome: Outcome::Skipped { reason }, .. } => Some(reason.clone()),
             _ => None,
@@ -650,11 +638,7 @@ fn in_turns() -> [Job; 2] {
     let text = PLAN.replace("name = \"b\"", "name = \"b\"\npolicy = \"batch\"");
     let text = text.replace("name = \"c\"", "name = \"c\"\nnice = 3");
     let turns = text.replace("rounds = 4", "rounds = 4\nturns = \"100ms\"");
-    [turns, text].map(|text| {
-        let plan = plan::parse("test.toml", &text, None, plan::Known::default());
-        let plan = plan.unwrap_or_else(|errors| panic!("{}", errors.render()));
-        Job::new(PlanStarted { cells: plan::cells(&plan), plan, ..job().started })
-    })
+    [turns, text].map(|text| job_of(&text))
 }
 
 /// The windows of each run, and its outcome, by run; each run has started before.

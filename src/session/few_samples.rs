@@ -80,8 +80,8 @@ fn few_samples(work: &Work, set: &WorkerSet, pool: &Pool, measure: &Measure) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::{Backend, Null};
-    use crate::model::{CpuSet, EVENT_SCHEMA, Topology};
+    use crate::engine::testing::started;
+    use crate::model::{CpuSet, Topology};
     use crate::plan;
 
     /// Lists the findings for a plan with this many CPUs, as lines.
@@ -90,18 +90,8 @@ mod tests {
         let topology = Topology { online: cpus.clone(), allowed: cpus, ..Default::default() };
         let plan = plan::parse("test.toml", text, Some(&topology), crate::session::known());
         let plan = plan.expect("the plan is right");
-        let started = PlanStarted {
-            schema: EVENT_SCHEMA,
-            id: "test".to_string(),
-            backend: "null".to_string(),
-            started_unix_ns: 0,
-            source: text.to_string(),
-            cells: plan::cells(&plan),
-            plan,
-            judged: Default::default(),
-            sharding: None,
-            environment: crate::model::Environment { topology, ..Null::default().environment() },
-        };
+        let mut started = started(plan, text);
+        started.environment.topology = topology;
         find(&started).iter().map(ToString::to_string).collect()
     }
 

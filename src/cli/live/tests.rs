@@ -13,7 +13,8 @@ use super::draw::{Theme, draw};
 use super::keys::Keys;
 use super::state::{Scene, State};
 use crate::analysis::{Analysis, Question, Selection, analyse};
-use crate::backend::{Backend, Null};
+use crate::backend::Null;
+use crate::engine::testing::{parsed, started};
 use crate::engine::{self, Emitted, HostNews, Job};
 use crate::model::*;
 use crate::plan;
@@ -39,20 +40,8 @@ const COLOR: Theme = Theme { palette: Palette { color: true }, unicode: true };
 fn job(title: &str, measure: &str, rest: &str) -> Job {
     let text =
         format!("schema = 1\ntitle = \"{title}\"\n[measure]\nduration = \"1s\"\n{measure}\n{rest}");
-    let plan = plan::parse("test.toml", &text, None, plan::Known::default());
-    let plan = plan.expect("the plan is right");
-    Job::new(PlanStarted {
-        schema: EVENT_SCHEMA,
-        id: "test".to_string(),
-        backend: "local".to_string(),
-        started_unix_ns: 0,
-        source: String::new(),
-        cells: plan::cells(&plan),
-        plan,
-        judged: Judged::default(),
-        sharding: None,
-        environment: Null::default().environment(),
-    })
+    let backend = "local".to_string();
+    Job::new(PlanStarted { backend, ..started(parsed(&text), &text) })
 }
 
 /// The state after this many runs, and the stored samples.

@@ -1,9 +1,7 @@
 //! The lines of plans that the null backend runs.
 
 use super::*;
-use crate::backend::{Backend, Null};
-use crate::model::EVENT_SCHEMA;
-use crate::plan;
+use crate::engine::testing::{parsed, started};
 
 #[test]
 fn the_first_line_says_what_is_measured_or_booted_and_how_long_it_takes() {
@@ -21,24 +19,11 @@ const PLAN: &str = "schema = 1\ntitle = \"two variants\"\n[measure]\nrounds = 4\
     [[workload]]\nuse = \"spin\"\n";
 
 fn progress(until_decided: bool) -> Progress {
-    let mut plan =
-        plan::parse("test.toml", PLAN, None, plan::Known::default()).expect("the plan is right");
+    let mut plan = parsed(PLAN);
     plan.measure.until_decided = until_decided;
     plan.measure.repeat_spoilt = true;
     plan.measure.budget_ns = Some(3_600_000_000_000);
-    let job = Job::new(PlanStarted {
-        schema: EVENT_SCHEMA,
-        id: "test".to_string(),
-        backend: "null".to_string(),
-        started_unix_ns: 0,
-        source: PLAN.to_string(),
-        cells: plan::cells(&plan),
-        plan,
-        judged: Default::default(),
-        sharding: None,
-        environment: Null::default().environment(),
-    });
-    Progress::new(&job)
+    Progress::new(&Job::new(started(plan, PLAN)))
 }
 
 /// The lines printed after runs of these rounds, without the times; in round 1 one is spoilt.
