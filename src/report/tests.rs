@@ -207,87 +207,26 @@ fn cells_of(row: &str) -> Vec<String> {
 }
 
 /// An XML element: its name, attributes and text.
-#[derive(Debug, Default)]
-pub struct Element {
-    pub name: String,
-    pub attributes: BTreeMap<String, String>,
-    pub text: String,
+#[derive(Debug)]
+struct Element {
+    name: String,
+    attributes: BTreeMap<String, String>,
+    text: String,
 }
 
-/// Every element of a document, in the order in which they begin. Panics where it is not well
-/// formed, as far as these reports go.
-pub fn elements(xml: &str) -> Vec<Element> {
-    let mut rest =
-        xml.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>").expect("a prolog");
-    let (mut found, mut open): (Vec<Element>, Vec<usize>) = (Vec::new(), Vec::new());
-    while let Some(at) = rest.find('<') {
-        let (text, tag) = rest.split_at(at);
-        match open.last() {
-            Some(element) => found[*element].text.push_str(&unescaped(text)),
-            None => assert!(text.trim().is_empty(), "text outside of elements: {text}"),
-        }
-        let end = tag.find('>').expect("a tag ends");
-        let inside = &tag[1..end];
-        rest = &tag[end + 1..];
-        if let Some(name) = inside.strip_prefix('/') {
-            let element = open.pop().expect("an element is open");
-            assert_eq!(found[element].name, name, "elements nest");
-            continue;
-        }
-        let (inside, is_empty) = match inside.strip_suffix('/') {
-            Some(inside) => (inside, true),
-            None => (inside, false),
-        };
-        let (name, attributes) = inside.split_once(' ').unwrap_or((inside, ""));
-        assert!(name.chars().all(|c| c.is_ascii_alphabetic() || c == '-'), "{name}");
-        assert!(!open.is_empty() || found.is_empty(), "one element holds all");
-        found.push(Element {
-            name: name.to_string(),
-            attributes: attributes_of(attributes),
-            text: String::new(),
-        });
-        if !is_empty {
-            open.push(found.len() - 1);
-        }
-    }
-    assert!(open.is_empty() && rest.trim().is_empty(), "{open:?} {rest}");
-    found
-}
-
-fn attributes_of(mut text: &str) -> BTreeMap<String, String> {
-    let mut attributes = BTreeMap::new();
-    while !text.trim().is_empty() {
-        let (name, rest) = text.split_once("=\"").expect("a quoted value");
-        let (value, rest) = rest.split_once('"').expect("the end of a value");
-        assert!(name.trim().chars().all(|c| c.is_ascii_alphabetic()), "{name}");
-        assert!(rest.is_empty() || rest.starts_with(' '), "{rest}");
-        let before = attributes.insert(name.trim().to_string(), unescaped(value));
-        assert_eq!(before, None, "{name} stands there once");
-        text = rest;
-    }
-    attributes
-}
-
-/// Text whose entities are known, and whose characters XML 1.0 allows.
-fn unescaped(text: &str) -> String {
-    let allowed = |c: char| !matches!(c, '\0'..='\x08' | '\x0b'..='\x1f' | '\u{fffe}' | '\u{ffff}');
-    assert!(text.chars().all(allowed), "{text:?}");
-    let mut parts = text.split('&');
-    let mut plain = parts.next().unwrap_or_default().to_string();
-    for part in parts {
-        let (entity, rest) = part.split_once(';').expect("an entity ends");
-        plain.push_str(match entity {
-            "amp" => "&",
-            "lt" => "<",
-            "gt" => ">",
-            "quot" | "#34" | "#x22" => "\"",
-            "apos" | "#39" | "#x27" => "'",
-            "#47" | "#x2f" => "/",
-            other => panic!("&{other};"),
-        });
-        plain.push_str(rest);
-    }
-    plain
+/// Every element of a document, in the order in which they begin. Panics where it is not well formed.
+fn elements(xml: &str) -> Vec<Element> {
+    assert!(xml.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>"), "a prolog: {xml}");
+    let document = roxmltree::Document::parse(xml).unwrap_or_else(|error| panic!("{error}: {xml}"));
+    let nodes = document.descendants().filter(roxmltree::Node::is_element);
+    let element = |node: roxmltree::Node| Element {
+        name: node.tag_name().name().to_string(),
+        attributes: (node.attributes())
+            .map(|of| (of.name().to_string(), of.value().to_string()))
+            .collect(),
+        text: node.children().filter_map(|part| part.text()).collect(),
+    };
+    nodes.map(element).collect()
 }
 
 #[test]
