@@ -9,7 +9,7 @@ use crate::analysis::{Analysis, FindingOutcome, Note, Outcome, Place, Tested, Te
 use crate::model::{Claim, Finding, PlanEnd};
 use crate::stats::{Effect, Rounds, Verdict};
 
-use super::json::escaped;
+use super::json::write_lines;
 use super::junit;
 use super::layout::{Page, Tone, clean};
 use super::markdown::cell;
@@ -395,8 +395,7 @@ fn junit(plans: &[TestedPlan], _: &Options, out: &mut dyn Write) -> io::Result<(
 }
 
 fn json(plans: &[TestedPlan], _: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let json = serde_json::to_string_pretty(plans)?;
-    writeln!(out, "{}", escaped(&json))
+    write_lines(plans, out)
 }
 
 #[cfg(test)]

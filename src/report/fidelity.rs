@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use super::json::{Document, write_lines};
 use super::layout::{Align, Page, Table, Tone, clean};
 use super::numbers::{Change, Scale, counted};
 use super::{Options, OtherFormats, answer, phrases};
@@ -339,18 +340,9 @@ fn csv(fidelity: &Fidelity, _: &Options, out: &mut dyn Write) -> io::Result<()> 
     writer.flush()
 }
 
-#[derive(Serialize)]
-struct Document<'a> {
-    schema: &'static str,
-    version: u32,
-    #[serde(flatten)]
-    fidelity: &'a Fidelity,
-}
-
 fn json(fidelity: &Fidelity, _: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let document = Document { schema: "schedlab-fidelity", version: VERSION, fidelity };
-    let json = serde_json::to_string_pretty(&document)?;
-    writeln!(out, "{}", super::json::escaped(&json))
+    let document = Document { schema: "schedlab-fidelity", version: VERSION, of: fidelity };
+    write_lines(&document, out)
 }
 
 #[cfg(test)]

@@ -13,10 +13,17 @@ use super::{Format, Render};
 /// 2: derived from the analysis; 1 was a report or a comparison.
 const VERSION: u32 = 2;
 
+/// Any document: its name, its version and what it holds.
 #[derive(Serialize)]
-struct Document<'a> {
-    schema: &'static str,
-    version: u32,
+pub struct Document<T> {
+    pub schema: &'static str,
+    pub version: u32,
+    #[serde(flatten)]
+    pub of: T,
+}
+
+#[derive(Serialize)]
+struct Analyses<'a> {
     analyses: &'a [Analysis],
 }
 
@@ -28,16 +35,16 @@ pub const JSON: Format = Format {
 };
 
 fn write(analyses: &[Analysis], out: &mut dyn Write) -> io::Result<()> {
-    let document = Document { schema: "schedlab-analysis", version: VERSION, analyses };
-    let json = serde_json::to_string_pretty(&document)?;
-    writeln!(out, "{}", escaped(&json))
+    let of = Analyses { analyses };
+    write_lines(&Document { schema: "schedlab-analysis", version: VERSION, of }, out)
 }
 
-/// Writes active and hidden characters as JSON escapes; they only occur in strings.
-pub(super) fn escaped(json: &str) -> String {
+/// Writes a document in lines; active and hidden characters, which only occur in strings, are JSON escapes.
+pub fn write_lines(document: &(impl Serialize + ?Sized), out: &mut dyn Write) -> io::Result<()> {
+    let json = serde_json::to_string_pretty(document)?;
     let escape =
         |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|u| format!("\\u{u:04x}")).collect();
-    replaced(json, |c| (c != '\n' && is_active(c)).then(|| escape(c)))
+    writeln!(out, "{}", replaced(&json, |c| (c != '\n' && is_active(c)).then(|| escape(c))))
 }
 
 #[cfg(test)]

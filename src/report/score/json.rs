@@ -4,16 +4,10 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::report::json::Document;
+
 /// Raised where a key changes its name, meaning or type.
 const VERSION: u32 = 2;
-
-#[derive(Serialize)]
-struct Document<'a, T> {
-    schema: &'static str,
-    version: u32,
-    #[serde(flatten)]
-    of: &'a T,
-}
 
 /// One document, on one line.
 pub fn line(schema: &'static str, of: &impl Serialize) -> serde_json::Result<String> {
