@@ -10,7 +10,8 @@ use crate::model::{SampledPlan, clean};
 use crate::plan;
 use crate::report::{self, Options};
 use crate::session::{
-    PlanText, SessionError, known, load_or_stored, machine, make_backend, metrics, power, sides,
+    PlanText, Problem, SessionError, known, load_or_stored, machine, make_backend, metrics, power,
+    sides,
 };
 use crate::store::StoreError;
 
@@ -38,30 +39,22 @@ pub struct PlanPowerArgs {
     db: Database,
 }
 
-/// A share that an option refuses.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("`{}` is not a percentage from {min}% to {max}%, such as {example}", clean(seen))]
-struct PercentError {
-    seen: String,
-    min: f64,
-    max: f64,
-    example: &'static str,
-}
-
-fn parse_difference(text: &str) -> Result<f64, PercentError> {
+fn parse_difference(text: &str) -> Result<f64, Problem> {
     share(text, 0.001, 1000.0, "3%")
 }
 
-fn parse_power(text: &str) -> Result<f64, PercentError> {
+fn parse_power(text: &str) -> Result<f64, Problem> {
     share(text, 1.0, 99.9, "95%")
 }
 
 /// `3%` is 0.03.
-fn share(text: &str, min: f64, max: f64, example: &'static str) -> Result<f64, PercentError> {
+fn share(text: &str, min: f64, max: f64, example: &str) -> Result<f64, Problem> {
     let number = text.strip_suffix('%').and_then(|number| number.trim().parse().ok());
     let percent = number.filter(|percent| (min..=max).contains(percent));
-    let wrong = || PercentError { seen: text.to_string(), min, max, example };
-    percent.map(|percent: f64| percent / 100.0).ok_or_else(wrong)
+    percent.map(|percent: f64| percent / 100.0).ok_or_else(|| {
+        let text = clean(text);
+        format!("`{text}` is not a percentage from {min}% to {max}%, such as {example}").into()
+    })
 }
 
 pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
