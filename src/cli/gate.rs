@@ -4,9 +4,9 @@ use std::ffi::OsString;
 
 use clap::{Args, ValueEnum};
 
-use crate::analysis::{Analysis, Cell, Difference, Family, Note, Row};
+use crate::analysis::{Analysis, Cell, Difference, Family, Note, Place, Row};
 use crate::model::Direction;
-use crate::report::{clean, first_between, gaps, place};
+use crate::report::{clean, first_between, gaps, metric};
 use crate::stats::{Unjudged, Verdict, Why};
 
 use super::{Failure, help};
@@ -110,8 +110,7 @@ impl Gate {
 
 /// Fails where no data of so few rounds could decide: such a gate would pass whatever is measured.
 fn enough_rounds(analysis: &Analysis) -> Result<(), Failure> {
-    let rows = analysis.sets().flat_map(|(_, set)| judged(&set.rows));
-    let verdicts = rows.flat_map(|row| row.cells.iter().filter_map(Cell::verdict));
+    let verdicts = judged(analysis).flat_map(|(.., row)| &row.cells).filter_map(Cell::verdict);
     let least = verdicts.filter_map(|verdict| match verdict {
         Verdict::Inconclusive { why: Why::TooFewRounds { least }, .. } => Some(least),
         _ => None,
@@ -127,8 +126,7 @@ fn enough_rounds(analysis: &Analysis) -> Result<(), Failure> {
 
 /// Fails without a single verdict: a gate must not pass on nothing.
 fn any_verdict(analysis: &Analysis) -> Result<(), Failure> {
-    let rows = analysis.sets().flat_map(|(_, set)| judged(&set.rows));
-    let mut verdicts = rows.flat_map(|row| &row.cells).filter_map(Cell::verdict);
+    let mut verdicts = judged(analysis).flat_map(|(.., row)| &row.cells).filter_map(Cell::verdict);
     if verdicts.any(|verdict| !matches!(verdict, Verdict::Unjudged(_))) {
         return Ok(());
     }
@@ -155,21 +153,15 @@ pub fn anything(analysis: &Analysis) -> Result<(), Failure> {
 
 /// Whether there are rows of what explains, which need no verdict.
 fn is_shown(analysis: &Analysis) -> bool {
-    let mut sets = analysis.works.iter().flat_map(|work| &work.sets);
-    sets.any(|set| set.rows.iter().any(|row| row.kind.direction == Direction::Neutral))
+    analysis.rows().any(|(.., row)| row.kind.direction == Direction::Neutral)
 }
 
 fn named(analysis: &Analysis, is: impl Fn(&Row, usize, &Cell) -> bool) -> Vec<String> {
     let mut found = Vec::new();
-    for work in &analysis.works {
-        for set in &work.sets {
-            for row in judged(&set.rows) {
-                for (at, (side, cell)) in analysis.sides.iter().zip(&row.cells).enumerate() {
-                    if is(row, at, cell) {
-                        let (place, label) = (place(work, set), clean(&side.label));
-                        found.push(format!("{place} {} of {label}", clean(&row.kind.name)));
-                    }
-                }
+    for place in judged(analysis) {
+        for (at, (side, cell)) in analysis.sides.iter().zip(&place.2.cells).enumerate() {
+            if is(place.2, at, cell) {
+                found.push(format!("{} of {}", metric(place), clean(&side.label)));
             }
         }
     }
@@ -181,9 +173,9 @@ fn listed(names: &[String], between: &str) -> String {
 }
 
 /// Rows whose verdicts a gate goes by.
-fn judged(rows: &[Row]) -> impl Iterator<Item = &Row> {
-    rows.iter()
-        .filter(|row| row.family == Family::Headline && row.kind.direction != Direction::Neutral)
+fn judged(analysis: &Analysis) -> impl Iterator<Item = Place<'_>> {
+    let rows = analysis.rows_of(Family::Headline);
+    rows.filter(|(.., row)| row.kind.direction != Direction::Neutral)
 }
 
 #[cfg(test)]

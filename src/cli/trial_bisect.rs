@@ -13,7 +13,7 @@ use crate::backend::lab::kernel::build::{Base, BuildError, Request, trial_name};
 use crate::model::Unit;
 use crate::plan::{self, KernelVariant};
 use crate::report::numbers::{Change, percent};
-use crate::report::{clean, place, shortened};
+use crate::report::{clean, metric, shortened};
 use crate::session::{self, PlanText, SessionError};
 use crate::stats::Effect;
 
@@ -78,15 +78,14 @@ pub fn run(args: &TryArgs, tree: &Path, ends: &[String]) -> Result<(), Failure> 
     bisection.good = bisection.kernel(&good.id)??;
     let name_of_bad = bisection.kernel(&bad.id)??;
     let analysis = bisection.measure(BAD, &name_of_bad, None, seeds)?;
-    let Some((mark, (work, set, row), effect)) = bisect::clearest_change(&analysis) else {
+    let Some((mark, place, effect)) = bisect::clearest_change(&analysis) else {
         let text = "the good and the bad revision do not differ in what is judged";
         let hint =
             "more --seeds, a --plan with the load in question, or --metric with what differs";
         return Err(Failure::here(text, hint));
     };
-    bisection.unit = row.kind.unit;
-    let change = bisection.change(&effect);
-    let change = format!("{} {} {change}", place(work, set), clean(&row.kind.name));
+    bisection.unit = place.2.kind.unit;
+    let change = format!("{} {}", metric(place), bisection.change(&effect));
     terminal::message(&format!("{}: {change}", part(&bad.id)));
     let answers = bisection.halve(&mark, &good, &bad)?;
     report(args, &change, [&good, &bad], &answers)

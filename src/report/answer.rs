@@ -333,8 +333,7 @@ fn bounded(analysis: &Analysis, side: usize) -> Vec<(f64, String)> {
 /// with values that cannot be compared.
 fn not_judged(analysis: &Analysis, side: usize) -> Vec<String> {
     let rows = analysis.rows_of(Family::Headline).filter(|(.., row)| row.lacks_verdict(side));
-    rows.map(|(work, set, row)| format!("{} {}", phrases::place(work, set), clean(&row.kind.name)))
-        .collect()
+    rows.map(phrases::metric).collect()
 }
 
 /// Whether headline metrics of a side or the baseline are unknown in some of their runs.
@@ -346,10 +345,9 @@ fn lacks_values(analysis: &Analysis, side: usize) -> bool {
 
 /// Verdicts on a side in the headline family, with the place and name of the metric.
 fn judged(analysis: &Analysis, side: usize) -> impl Iterator<Item = (String, &Row, Judged)> {
-    analysis.rows_of(Family::Headline).filter_map(move |(work, set, row)| {
-        let place = phrases::place(work, set);
-        let judged = row.cells.get(side)?.judged?;
-        Some((format!("{place} {}", clean(&row.kind.name)), row, judged))
+    analysis.rows_of(Family::Headline).filter_map(move |place| {
+        let judged = place.2.cells.get(side)?.judged?;
+        Some((phrases::metric(place), place.2, judged))
     })
 }
 

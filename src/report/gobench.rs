@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use crate::analysis::{Analysis, SetTable, WorkTable};
 use crate::model::{Direction, MetricKind, Unit};
 
-use super::layout::{clean, replaced};
+use super::layout::{clean, command_lines, replaced};
 use super::phrases;
 use super::{Format, Options, Render};
 
@@ -25,7 +25,7 @@ fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()
     let mut text = String::new();
     // Lines that begin with # are comments. What differs from side to side has to be one:
     // benchstat would take a second configuration line for another table.
-    for line in phrases::command_lines(&analysis.command, usize::MAX) {
+    for line in command_lines("", 4, &clean(&analysis.command), usize::MAX) {
         text.push_str(&format!("# {line}\n"));
     }
     for (unit, better) in units(analysis) {

@@ -66,27 +66,40 @@ pub fn command(label: &str, indent: usize, text: &str, columns: usize) -> Vec<St
     found.unwrap_or_else(|| paragraph(label, indent, text, columns))
 }
 
-fn command_lines(label: &str, indent: usize, text: &str, columns: usize) -> Vec<String> {
+/// A command in lines of `columns` behind a label, broken with `\` outside of quotes; longer words stand alone.
+pub fn command_lines(label: &str, indent: usize, command: &str, columns: usize) -> Vec<String> {
     const GOES_ON: &str = " \\";
-    let mut lines = vec![String::new()];
-    let mut is_quoted = false;
-    for word in text.split(' ') {
-        let last = lines.len() - 1;
-        let room = columns.saturating_sub(indent + GOES_ON.len());
-        let line = &mut lines[last];
-        match line.is_empty() || is_quoted || line.width() + 1 + word.width() <= room {
-            true if line.is_empty() => line.push_str(word),
-            true => line.extend([" ", word]),
-            false => {
-                line.push_str(GOES_ON);
-                lines.push(word.to_string());
+    let mut lines: Vec<String> = Vec::new();
+    for word in shell_words(command) {
+        match lines.last_mut() {
+            Some(line) if line.width() + 1 + word.width() + GOES_ON.len() <= columns => {
+                line.extend([" ", word]);
             }
+            Some(line) => {
+                line.push_str(GOES_ON);
+                lines.push(format!("{:indent$}{word}", ""));
+            }
+            None => lines.push(format!("{label}{word}")),
         }
-        let quotes = word.matches('\'').count() - word.matches("\\'").count();
-        is_quoted ^= quotes % 2 == 1;
     }
-    let heads = std::iter::once(label.to_string()).chain(std::iter::repeat(" ".repeat(indent)));
-    heads.zip(lines).map(|(head, line)| head + &line).collect()
+    lines
+}
+
+/// Words as they are written, quotes and all.
+fn shell_words(command: &str) -> impl Iterator<Item = &str> {
+    let (mut quote, mut escaped) = (None, false);
+    let ends = move |c: char| {
+        let is_plain = !escaped;
+        escaped = c == '\\' && !escaped && quote != Some('\'');
+        match quote {
+            Some(open) if c == open && is_plain => quote = None,
+            None if is_plain && (c == '\'' || c == '"') => quote = Some(c),
+            None => return c == ' ' && is_plain,
+            _ => {}
+        }
+        false
+    };
+    command.split(ends).filter(|word| !word.is_empty())
 }
 
 /// How a line is coloured, where lines are; as JSON the class that it has in a page.
@@ -196,9 +209,11 @@ impl Data {
     }
 }
 
-/// A table without rules: the only one that reports lay out. Cells are clean and have one line.
+/// The only table that reports lay out. Cells are clean and have one line.
 #[derive(Default)]
 pub struct Table {
+    /// With a rule below its head.
+    is_ruled: bool,
     /// The alignment of each column, and the spaces before it.
     columns: Vec<(Align, u16)>,
     rows: Vec<(Tone, Vec<String>)>,
@@ -206,7 +221,11 @@ pub struct Table {
 
 impl Table {
     pub fn new(columns: Vec<(Align, u16)>) -> Table {
-        Table { columns, rows: Vec::new() }
+        Table { columns, ..Table::default() }
+    }
+
+    pub fn ruled(columns: Vec<(Align, u16)>) -> Table {
+        Table { is_ruled: true, ..Table::new(columns) }
     }
 
     pub fn row(&mut self, tone: Tone, cells: Vec<String>) {
@@ -224,7 +243,12 @@ impl Table {
             column.set_cell_alignment(*align);
         }
         let lines = grid.lines().map(|line| line.trim_end().to_string());
-        self.rows.iter().map(|(tone, _)| *tone).zip(lines).collect()
+        let mut lines: Vec<_> = self.rows.iter().map(|(tone, _)| *tone).zip(lines).collect();
+        if self.is_ruled && !lines.is_empty() {
+            let widest = lines.iter().map(|(_, line)| line.width()).max().unwrap_or(0);
+            lines.insert(1, (Tone::Plain, "-".repeat(widest)));
+        }
+        lines
     }
 
     pub fn width(&self) -> usize {

@@ -14,7 +14,7 @@ use crate::analysis::{Analysis, Family, Place, Row, SetTable, WorkTable, grouped
 use crate::model::{Direction, Statistic, Unit};
 use crate::stats::{Effect, Verdict, Why};
 
-use super::layout::{Page, Tone};
+use super::layout::{Page, Tone, clean, command_lines};
 use super::numbers::{Change, Scale, percent, ratio};
 use super::phrases::{self, Tally};
 use super::{Format, Options, Render};
@@ -244,7 +244,7 @@ pub(super) fn verdicts(analysis: &Analysis, rows: &[Place], names: &[String], pa
     }
     page.gap();
     page.line(Tone::Plain, "Reproduce with:");
-    for line in phrases::command_lines(&ascii(&analysis.command), COLUMNS - 2) {
+    for line in command_lines("", 4, &clean(&ascii(&analysis.command)), COLUMNS - 2) {
         page.line(Tone::Plain, &format!("  {line}"));
     }
 }

@@ -40,7 +40,7 @@ pub use layout::{clean, paragraph, shortened, wrap};
 pub use phrases::disturbance::disturbance;
 pub use phrases::{
     changes, differs, distinct_names, first_between, first_of, in_turns, is_good, knobs, listed,
-    place, placement, rough_time, verdict,
+    metric, place, placement, rough_time, verdict,
 };
 
 use std::collections::BTreeSet;

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::{Analysis, Family, Place};
-use crate::report::layout::clean;
 use crate::report::numbers::{self, Change};
 use crate::report::phrases;
 use crate::stats::{Ratio, Verdict};
@@ -38,7 +37,7 @@ pub fn forest(analysis: &Analysis, names: &[String]) -> Option<Chart> {
         let margin = analysis.method.margin_of(place);
         Group {
             rows: rows.collect(),
-            heading: metric(place),
+            heading: phrases::metric(place),
             better: place.2.kind.direction,
             band: Some([1.0 / (1.0 + margin), 1.0 + margin]),
         }
@@ -90,10 +89,6 @@ fn about(is_exact: bool) -> &'static str {
     }
 }
 
-fn metric((work, set, row): Place) -> String {
-    format!("{} {}", phrases::place(work, set), clean(&row.kind.name))
-}
-
 /// The ratio in each round that both have.
 fn seeds((.., row): Place, side: usize) -> Vec<(u32, f64)> {
     let baseline: BTreeMap<u32, f64> = row.cells[0].values.iter().copied().collect();
@@ -122,7 +117,7 @@ fn row(
     ratio: Ratio,
     data: &mut Data,
 ) -> Row {
-    let (cell, metric) = (&place.2.cells[side], metric(place));
+    let (cell, metric) = (&place.2.cells[side], phrases::metric(place));
     let seeds = if analysis.is_exact() { seeds(place, side) } else { Vec::new() };
     let change = Change::from_ratio(&ratio);
     let word = phrases::verdict(analysis, place.2, cell).unwrap_or_default();

@@ -240,32 +240,22 @@ pub fn series(at: usize) -> String {
 }
 
 impl Key {
-    /// The key of a line.
+    fn new(at: usize, name: &str, kind: &str, path: String) -> Key {
+        let class = format!("{kind} {}", series(at));
+        Key { series: format!("t{at}"), class, name: name.into(), path }
+    }
+
     pub fn line(at: usize, name: &str) -> Key {
-        let path = "M1 6H23".to_string();
-        Key {
-            series: format!("t{at}"),
-            class: format!("line {}", series(at)),
-            name: name.into(),
-            path,
-        }
+        Key::new(at, name, "line", "M1 6H23".to_string())
     }
 
     /// The key of a filled area.
     pub fn area(at: usize, name: &str) -> Key {
-        let path = "M4 1H20V11H4Z".to_string();
-        Key {
-            series: format!("t{at}"),
-            class: format!("bar {}", series(at)),
-            name: name.into(),
-            path,
-        }
+        Key::new(at, name, "bar", "M4 1H20V11H4Z".to_string())
     }
 
-    /// The key of dots.
     pub fn dot(at: usize, name: &str) -> Key {
-        let class = format!("dot {}", series(at));
-        Key { series: format!("t{at}"), class, name: name.into(), path: shape(at, 12.0, 6.0) }
+        Key::new(at, name, "dot", shape(at, 12.0, 6.0))
     }
 }
 

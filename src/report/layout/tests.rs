@@ -111,6 +111,17 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn a_broken_command_is_the_same_command(
+        words in proptest::collection::vec("[a-z]{1,12}", 1..20),
+    ) {
+        let command = words.join(" ");
+        let lines = command_lines("", 4, &command, 30);
+        prop_assert!(lines.iter().all(|line| line.width() <= 30));
+        let back = lines.join("\n").replace(" \\\n    ", " ");
+        prop_assert_eq!(back, command);
+    }
 }
 
 #[test]
@@ -124,4 +135,22 @@ fn a_command_in_lines_is_one_to_a_shell_and_no_word_of_it_is_cut() {
     // Narrower than a word: as any text.
     let narrow = lines(9);
     assert!(narrow.iter().all(|line| line.width() <= 9 && !line.ends_with('\\')), "{narrow:?}");
+}
+
+#[test]
+fn commands_break_only_where_a_shell_goes_on() {
+    let cases: &[(&str, usize, &[&str])] = &[
+        ("schedlab compare a b", 80, &["schedlab compare a b"]),
+        ("schedlab compare 'a b' c", 22, &["schedlab compare \\", "    'a b' c"]),
+        (
+            "x 'a  b' \"c ' d\" e\\ f",
+            6,
+            &["x \\", "    'a  b' \\", "    \"c ' d\" \\", "    e\\ f"],
+        ),
+        ("x 'a\\' b", 6, &["x \\", "    'a\\' \\", "    b"]),
+        ("", 80, &[]),
+    ];
+    for (command, columns, expected) in cases {
+        assert_eq!(command_lines("", 4, command, *columns), *expected, "{command}");
+    }
 }

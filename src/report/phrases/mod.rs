@@ -26,6 +26,6 @@ pub use verdicts::{
     verdict, verdict_on, why,
 };
 pub use words::{
-    command_lines, first_between, first_of, joined, listed, p_value, place, place_of, rough_time,
-    time, with_sides,
+    first_between, first_of, joined, listed, metric, p_value, place, place_of, rough_time, time,
+    with_sides,
 };

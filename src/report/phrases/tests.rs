@@ -461,24 +461,6 @@ fn a_reason_carries_its_hint_in_the_same_sentence() {
     }
 }
 
-#[test]
-fn commands_break_only_where_a_shell_goes_on() {
-    let cases: &[(&str, usize, &[&str])] = &[
-        ("schedlab compare a b", 80, &["schedlab compare a b"]),
-        ("schedlab compare 'a b' c", 22, &["schedlab compare \\", "    'a b' c"]),
-        (
-            "x 'a  b' \"c ' d\" e\\ f",
-            6,
-            &["x \\", "    'a  b' \\", "    \"c ' d\" \\", "    e\\ f"],
-        ),
-        ("x 'a\\' b", 6, &["x \\", "    'a\\' \\", "    b"]),
-        ("", 80, &[]),
-    ];
-    for (command, columns, expected) in cases {
-        assert_eq!(command_lines(command, *columns), *expected, "{command}");
-    }
-}
-
 proptest! {
     #[test]
     fn any_names_fit_and_stay_distinct(
@@ -491,17 +473,6 @@ proptest! {
             prop_assert!(name.width() <= columns && !name.is_empty(), "{:?}", names);
             prop_assert!(!names[..at].contains(name), "{:?}", names);
         }
-    }
-
-    #[test]
-    fn a_broken_command_is_the_same_command(
-        words in proptest::collection::vec("[a-z]{1,12}", 1..20),
-    ) {
-        let command = words.join(" ");
-        let lines = command_lines(&command, 30);
-        prop_assert!(lines.iter().all(|line| line.width() <= 30));
-        let back = lines.join("\n").replace(" \\\n    ", " ");
-        prop_assert_eq!(back, command);
     }
 }
 

@@ -1,8 +1,6 @@
 //! Words and lists: names, places, times and commands as people read them. Pure.
 
-use unicode_width::UnicodeWidthStr;
-
-use crate::analysis::{SetTable, WorkTable, grouped};
+use crate::analysis::{Place, SetTable, WorkTable, grouped};
 use crate::model::show_duration;
 
 use super::super::layout::clean;
@@ -50,42 +48,6 @@ pub fn p_value(p: Option<f64>) -> String {
     }
 }
 
-/// A command in lines of `columns`, broken with `\` outside of quotes; longer words stand alone.
-pub fn command_lines(command: &str, columns: usize) -> Vec<String> {
-    const GO_ON: &str = " \\";
-    let mut lines: Vec<String> = Vec::new();
-    for word in shell_words(&clean(command)) {
-        match lines.last_mut() {
-            Some(line) if line.width() + 1 + word.width() + GO_ON.len() <= columns => {
-                line.push_str(&format!(" {word}"));
-            }
-            Some(line) => {
-                line.push_str(GO_ON);
-                lines.push(format!("    {word}"));
-            }
-            None => lines.push(word.to_string()),
-        }
-    }
-    lines
-}
-
-/// Words as they are written, quotes and all.
-fn shell_words(command: &str) -> impl Iterator<Item = &str> {
-    let (mut quote, mut escaped) = (None, false);
-    let ends = move |c: char| {
-        let is_plain = !escaped;
-        escaped = c == '\\' && !escaped && quote != Some('\'');
-        match quote {
-            Some(open) if c == open && is_plain => quote = None,
-            None if is_plain && (c == '\'' || c == '"') => quote = Some(c),
-            None => return c == ' ' && is_plain,
-            _ => {}
-        }
-        false
-    };
-    command.split(ends).filter(|word| !word.is_empty())
-}
-
 /// `a, b and c`; of a long list the first ones and a count.
 pub fn listed(names: &[impl AsRef<str>]) -> String {
     let shown: Vec<String> = names.iter().map(|name| clean(name.as_ref())).collect();
@@ -99,6 +61,11 @@ pub fn listed(names: &[impl AsRef<str>]) -> String {
 /// `web threads=4`, with the set where the work has several: `pair left`.
 pub fn place(work: &WorkTable, set: &SetTable) -> String {
     place_of(work, &set.name)
+}
+
+/// A metric with its place: `web threads=4 throughput`.
+pub fn metric((work, set, row): Place) -> String {
+    format!("{} {}", place(work, set), clean(&row.kind.name))
 }
 
 /// As [`place`], of a set that is known by its name.

@@ -2,22 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
-use unicode_width::UnicodeWidthStr;
-
 use crate::analysis::{BALANCE, IDLENESS, TaskRow, domain_sums, queue_mean, task_rows};
 use crate::model::{
     CpuScore, Migrations, PairKind, PairScore, Score, TaskScore, Times, Turn, Watched, WorstWait,
 };
 use crate::report::Options;
-use crate::report::layout::{Page, Tone, clean, shortened};
+use crate::report::layout::{Align, Page, Table, Tone, clean, shortened};
 use crate::report::numbers::counted;
 use crate::report::phrases::{first_of, one_line as reason};
 
 use super::histogram;
 use super::page::{Layout, NAME_COLUMNS, time};
-
-const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('-'));
 
 pub fn page(score: &Score, layout: &Layout, options: &Options) -> String {
     let mut page = Page::new(options);
@@ -251,23 +246,11 @@ fn places(rows: &[TaskRow], page: &mut Page) {
 /// The first line is the header, which names each cell where the page is too narrow. The first
 /// columns hold names, all others numbers.
 fn laid_out(lines: &[Vec<String>], names: usize, page: &mut Page) {
-    let mut table = Table::new();
-    table.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(&lines[0]);
-    lines[1..].iter().for_each(|line| _ = table.add_row(line));
-    for (at, column) in table.column_iter_mut().enumerate() {
-        column.set_padding(if at == 0 { (0, 0) } else { (2, 0) });
-        if at >= names {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    let shown = table.lines().map(|line| line.trim_end().to_string());
-    let shown: Vec<String> = shown.filter(|line| !line.is_empty()).collect();
-    if shown.iter().all(|line| line.width() <= page.width()) {
-        shown.iter().for_each(|line| page.line(Tone::Plain, line))
-    } else {
-        lines[1..].iter().for_each(|line| page.stacked(Tone::Plain, &lines[0], line))
-    }
+    let column =
+        |at| (if at < names { Align::Left } else { Align::Right }, if at == 0 { 0 } else { 2 });
+    let mut table = Table::ruled((0..lines[0].len()).map(column).collect());
+    lines.iter().for_each(|line| table.row(Tone::Plain, line.clone()));
+    page.table(&table);
 }
 
 /// Within the last-level cache, across it, across nodes.
@@ -439,6 +422,8 @@ pub fn cost(score: &Score) -> String {
 
 #[cfg(test)]
 mod tests {
+    use unicode_width::UnicodeWidthStr;
+
     use super::*;
     use crate::analysis::By;
     use crate::model::{Balance, DomainScore};
