@@ -39,12 +39,16 @@ fn write(analyses: &[Analysis], out: &mut dyn Write) -> io::Result<()> {
     write_lines(&Document { schema: "schedlab-analysis", version: VERSION, of }, out)
 }
 
-/// Writes a document in lines; active and hidden characters, which only occur in strings, are JSON escapes.
+/// Writes a document in lines.
 pub fn write_lines(document: &(impl Serialize + ?Sized), out: &mut dyn Write) -> io::Result<()> {
-    let json = serde_json::to_string_pretty(document)?;
+    writeln!(out, "{}", escaped(&serde_json::to_string_pretty(document)?))
+}
+
+/// Active and hidden characters, which only occur in strings, as JSON escapes.
+pub fn escaped(json: &str) -> String {
     let escape =
         |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|u| format!("\\u{u:04x}")).collect();
-    writeln!(out, "{}", replaced(&json, |c| (c != '\n' && is_active(c)).then(|| escape(c))))
+    replaced(json, |c| (c != '\n' && is_active(c)).then(|| escape(c)))
 }
 
 #[cfg(test)]
