@@ -52,10 +52,9 @@ pub fn table(state: &State, palette: Palette, area: Rect) -> Vec<Line<'static>> 
     let width = usize::from(area.width);
     let keys = shown_keys(state, width);
     let mut lines = vec![table_title(state, palette, area.width), header(state, &keys, width)];
-    let shown =
-        state.rows().iter().skip(state.top).take(usize::from(area.height).saturating_sub(2));
+    let shown = state.rows.iter().skip(state.top).take(usize::from(area.height).saturating_sub(2));
     lines.extend(shown.map(|row| line(row, state, &keys, width)));
-    if state.rows().is_empty() && state.readings() > 0 {
+    if state.rows.is_empty() && state.shown().readings > 0 {
         let text = if state.order.filter.is_empty() {
             "nothing that is watched ran or waited"
         } else {
@@ -73,7 +72,7 @@ fn table_title(state: &State, palette: Palette, width: u16) -> Line<'static> {
         By::Name => "names",
         By::Cgroup => "cgroups",
     };
-    let rows = state.rows().len();
+    let rows = state.rows.len();
     let last = (state.top + state.page).min(rows);
     let first = if rows == 0 { 0 } else { state.top + 1 };
     let unit = if state.since_start { "" } else { ", per second" };

@@ -99,7 +99,7 @@ fn head(state: &State, palette: Palette, area: Rect) -> Vec<Line<'static>> {
         let style = warning(palette).add_modifier(Modifier::REVERSED);
         right.extend([Span::styled(" PAUSED ", style), Span::raw(" ")]);
     }
-    let seconds = state.elapsed_ns() / 1_000_000_000;
+    let seconds = state.data.total.wall_ns / 1_000_000_000;
     right.push(Span::raw(format!("{}:{:02}", seconds / 60, seconds % 60)));
     vec![
         both_ends(first, right, area.width),
@@ -112,7 +112,7 @@ fn origin(state: &State, palette: Palette) -> Vec<Span<'static>> {
         Some(source) => format!("source {}", clean(source)),
         None => "source: opening".to_string(),
     };
-    let lost = state.lost();
+    let lost = &state.data.lost;
     let lost = match lost.first() {
         None => Span::raw(", nothing lost"),
         Some(_) => Span::styled(format!(", lost: {} (?)", lost.len()), warning(palette)),
@@ -137,7 +137,7 @@ fn cost(state: &State) -> Vec<Span<'static>> {
 fn cpus(state: &State, palette: Palette, area: Rect) -> Vec<Line<'static>> {
     let room = (usize::from(area.width), usize::from(area.height.saturating_sub(1)));
     let mut lines = vec![Line::from(Span::styled("CPUs: busy, waiting tasks", heading(palette)))];
-    lines.extend(grid::lines(state.cpus(), &state.about.llcs, room, palette));
+    lines.extend(grid::lines(&state.shown().cpus, &state.about.llcs, room, palette));
     lines
 }
 
@@ -147,7 +147,7 @@ fn histogram(state: &State, palette: Palette, area: Rect) -> Vec<Line<'static>> 
     let title = format!("{number}waits, {}", period(state));
     let mut lines = vec![Line::from(Span::styled(title, heading(palette)))];
     let Some(waits) = waits else {
-        lines.push(Line::from(if state.readings() == 0 { "" } else { "none" }));
+        lines.push(Line::from(if state.shown().readings == 0 { "" } else { "none" }));
         return lines;
     };
     let known = |ns: Option<u64>| ns.map_or("-".to_string(), time);
@@ -194,8 +194,8 @@ fn octave(ns: u64) -> String {
 fn pairs(state: &State, palette: Palette, area: Rect) -> Vec<Line<'static>> {
     let title = Span::styled("who ran while whom waited: for, preempted", heading(palette));
     let mut lines = vec![Line::from(title)];
-    let Some(pairs) = state.pairs() else {
-        let text = if state.readings() == 0 { "" } else { "not seen by this source" };
+    let Some(pairs) = &state.pairs else {
+        let text = if state.shown().readings == 0 { "" } else { "not seen by this source" };
         lines.push(Line::from(text));
         return lines;
     };
@@ -253,7 +253,7 @@ fn help(frame: &mut Frame, state: &State, palette: Palette) {
     };
     texts.insert(7, trace);
     texts.extend(state.missed.iter().map(|why| clean(why)));
-    texts.extend(state.lost().iter().map(|lost| format!("lost: {}", clean(lost))));
+    texts.extend(state.data.lost.iter().map(|lost| format!("lost: {}", clean(lost))));
     let [width, height] = [size.width.saturating_sub(4), size.height.saturating_sub(2)];
     let area = Rect::new(2, 1, width, height);
     let title = Span::styled(" schedlab watch: any key closes this ", heading(palette));
@@ -282,7 +282,7 @@ fn wrapped(text: &str, columns: u16) -> Vec<String> {
 
 /// One line about all that was seen.
 pub fn summary(state: &State) -> String {
-    let total = state.total();
+    let total = &state.data.total;
     let what = clean(&state.about.what);
     let seconds = total.wall_ns as f64 / 1e9;
     let Some(waits) = &total.waits else {

@@ -1,13 +1,11 @@
 //! The state of the view: readings and keys in, things to draw out. Pure.
 
-use std::collections::{BTreeMap, VecDeque};
-
 use crate::cli::keys::Press;
 use crate::model::{CpuSet, PairScore};
 use crate::probe::sched::{Counted, Missed};
 use crate::report::score::By;
 
-use super::data::{CpuPoint, Data, Scope, Sheet, largest};
+use super::data::{Data, Scope, Sheet, largest};
 use super::sums::Key;
 use super::table::{self, Order, Row};
 
@@ -58,9 +56,11 @@ pub struct State {
     pub top: usize,
     /// Rows that one page has, as last drawn.
     pub page: usize,
-    rows: Vec<Row>,
-    pairs: Option<Vec<PairScore>>,
-    data: Data,
+    pub rows: Vec<Row>,
+    /// Most time lost first; `None`: the source does not see them.
+    pub pairs: Option<Vec<PairScore>>,
+    /// Paused or not.
+    pub data: Data,
     /// As it was when the view was paused.
     frozen: Option<Box<Data>>,
 }
@@ -104,43 +104,13 @@ impl State {
         self.frozen.is_some()
     }
 
-    fn shown(&self) -> &Data {
+    pub fn shown(&self) -> &Data {
         self.frozen.as_deref().unwrap_or(&self.data)
-    }
-
-    pub fn readings(&self) -> u64 {
-        self.shown().readings
     }
 
     /// The counts that the histogram, the pairs and the table show.
     pub fn sheet(&self) -> &Sheet {
         if self.since_start { &self.shown().total } else { &self.shown().last }
-    }
-
-    /// Since the start, paused or not.
-    pub fn total(&self) -> &Sheet {
-        &self.data.total
-    }
-
-    pub fn elapsed_ns(&self) -> u64 {
-        self.data.total.wall_ns
-    }
-
-    pub fn rows(&self) -> &[Row] {
-        &self.rows
-    }
-
-    /// Most time lost first; `None`: the source does not see them.
-    pub fn pairs(&self) -> Option<&[PairScore]> {
-        self.pairs.as_deref()
-    }
-
-    pub fn cpus(&self) -> &BTreeMap<u32, VecDeque<CpuPoint>> {
-        &self.shown().cpus
-    }
-
-    pub fn lost(&self) -> &[String] {
-        &self.data.lost
     }
 
     /// Makes the rows, when something has changed.

@@ -1,16 +1,16 @@
 //! Tests of the state: readings and keys in, rows out.
 
 use super::*;
-use crate::cli::watch::data::HISTORY;
+use crate::cli::watch::data::{CpuPoint, HISTORY};
 use crate::cli::watch::testing::{key, state, task};
-use crate::model::{Bucket, CpuScore, PairKind, PairScore, TaskScore, Times};
+use crate::model::{Bucket, CpuScore, PairKind, TaskScore, Times};
 
 fn counted(tasks: Vec<TaskScore>) -> Counted {
     Counted { wall_ns: 1_000_000_000, tasks, ..Counted::default() }
 }
 
 fn names(state: &State) -> Vec<&str> {
-    state.rows().iter().map(|row| row.name.as_str()).collect()
+    state.rows.iter().map(|row| row.name.as_str()).collect()
 }
 
 fn press(state: &mut State, keys: &str) {
@@ -28,7 +28,7 @@ fn the_last_period_has_what_did_something_and_all_has_everything() {
     assert_eq!(names(&state), ["a"]);
     press(&mut state, "a");
     assert_eq!(names(&state), ["a", "b"]);
-    assert_eq!(Key::Wait.value(&state.rows()[0].sums), Some(12));
+    assert_eq!(Key::Wait.value(&state.rows[0].sums), Some(12));
     assert_eq!(state.sheet().wall_ns, 2_000_000_000);
     assert_eq!(state.sheet().waits.as_ref().map(|waits| waits.count), Some(3));
 }
@@ -39,13 +39,13 @@ fn ended_tasks_share_a_row_with_those_of_their_name() {
     state.add(counted(vec![task("make", 1, 5), task("cc", 2, 1)]));
     let ended = |tid, wait_ns| TaskScore { ended: true, ..task("cc", tid, wait_ns) };
     state.add(counted(vec![ended(2, 2), ended(3, 4)]));
-    assert!(state.rows().iter().all(|row| row.ended), "they are shown once more");
+    assert!(state.rows.iter().all(|row| row.ended), "they are shown once more");
     // The number is used again.
     state.add(counted(vec![task("sh", 2, 1)]));
     press(&mut state, "a");
-    let rows: Vec<_> = state.rows().iter().map(|row| (row.name.as_str(), row.tasks)).collect();
+    let rows: Vec<_> = state.rows.iter().map(|row| (row.name.as_str(), row.tasks)).collect();
     assert_eq!(rows, [("cc", 2), ("make", 1), ("sh", 1)]);
-    assert_eq!(Key::Wait.value(&state.rows()[0].sums), Some(7));
+    assert_eq!(Key::Wait.value(&state.rows[0].sums), Some(7));
 }
 
 #[test]
@@ -54,11 +54,11 @@ fn a_paused_view_stands_still_and_counting_goes_on() {
     state.add(counted(vec![task("a", 1, 5)]));
     press(&mut state, " ");
     state.add(counted(vec![task("b", 2, 9)]));
-    assert_eq!((names(&state), state.readings()), (vec!["a"], 1));
+    assert_eq!((names(&state), state.shown().readings), (vec!["a"], 1));
     press(&mut state, "a");
     assert_eq!(names(&state), ["a"], "of when it was paused");
     press(&mut state, " ");
-    assert_eq!((names(&state), state.readings()), (vec!["b", "a"], 2));
+    assert_eq!((names(&state), state.shown().readings), (vec!["b", "a"], 2));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn pairs_are_summed_since_the_start_most_lost_first() {
     state.add(Counted { pairs: Some(all.to_vec()), ..counted(vec![task("b", 1, 1)]) });
     state.add(Counted { pairs: Some(vec![all[1].clone()]), ..counted(Vec::new()) });
     let shown = |state: &State| {
-        let pairs = state.pairs().expect("they are seen").iter();
+        let pairs = state.pairs.iter().flatten();
         pairs.map(|pair| (pair.by.clone(), pair.lost_ns.unwrap())).collect::<Vec<_>>()
     };
     let row = |by: &str, lost_ns| (by.to_string(), lost_ns);
@@ -155,7 +155,7 @@ fn cpus_have_their_share_and_the_tasks_that_waited() {
     let cpu = CpuScore { cpu: 3, busy_ns: Some(250_000_000), lengths, ..CpuScore::default() };
     let unknown = CpuScore { cpu: 4, ..CpuScore::default() };
     state.add(Counted { cpus: vec![cpu, unknown], ..counted(Vec::new()) });
-    let point = |cpu| *state.cpus()[&cpu].back().expect("a point");
+    let point = |cpu| *state.shown().cpus[&cpu].back().expect("a point");
     assert_eq!(point(3), CpuPoint { busy: Some(0.25), waiting: Some(0.6) });
     assert_eq!(point(4), CpuPoint::default());
     let mut many = state.clone();
@@ -163,7 +163,7 @@ fn cpus_have_their_share_and_the_tasks_that_waited() {
         let cpu = CpuScore { cpu: 3, ..CpuScore::default() };
         many.add(Counted { cpus: vec![cpu], ..counted(Vec::new()) });
     }
-    assert_eq!(many.cpus()[&3].len(), HISTORY);
+    assert_eq!(many.shown().cpus[&3].len(), HISTORY);
 }
 
 #[test]
@@ -173,14 +173,14 @@ fn a_task_that_still_waits_shows_how_long() {
     let wait = Times { count: 1, total_ns: 1500, max_ns: Some(1500), buckets: vec![bucket] };
     let starved = TaskScore { wait: Some(wait), waiting_ns: Some(9_000), ..task("s", 1, 0) };
     state.add(counted(vec![starved]));
-    assert_eq!(Key::Max.value(&state.rows()[0].sums), Some(9_000));
+    assert_eq!(Key::Max.value(&state.rows[0].sums), Some(9_000));
 }
 
 #[test]
 fn a_wait_counts_in_each_period_that_it_lasts_in() {
     let mut state = state();
     let waits = |waiting_ns| TaskScore { waiting_ns, ..task("s", 1, 0) };
-    let waited = |state: &State| Key::Wait.value(&state.rows()[0].sums);
+    let waited = |state: &State| Key::Wait.value(&state.rows[0].sums);
     state.add(counted(vec![waits(Some(400))]));
     assert_eq!(waited(&state), Some(400));
     state.add(counted(vec![waits(Some(1_400))]));
