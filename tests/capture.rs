@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{schedlab, skip, stderr, stdout};
+use crate::support::{done, schedlab, skip, stderr, stdout};
 
 #[test]
 fn what_cannot_be_captured_is_refused_before_anything_is_recorded() {
@@ -100,8 +100,7 @@ fn a_trace_of_another_tool_becomes_a_plan() {
     {
         assert!(text.contains(word), "{word}: {text}");
     }
-    let run = schedlab(home.path(), &["run", "own.toml", "--dry-run"]).output().unwrap();
-    assert!(run.status.success(), "{}", stderr(&run));
+    done(schedlab(home.path(), &["run", "own.toml", "--dry-run"]));
     let chosen = stdout(&capture(&["--comm", "back"]));
     assert!(chosen.contains("role-1") && !chosen.contains("role-2"), "{chosen}");
     assert!(!chosen.contains("back") && !chosen.contains("trace"), "names: {chosen}");

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{checkout, schedlab, skip, stderr, stdout};
+use crate::support::{checkout, done, schedlab, skip, stderr, stdout};
 
 /// Each file, and a program for Python that prints what it holds as JSON.
 const FILES: [(&str, &str); 3] =
@@ -206,8 +206,7 @@ fn the_plan_of_the_example_is_one_for_the_lab() {
     let home = tempfile::tempdir().unwrap();
     let plan = checkout().join("docs/ci/scheduler.toml");
     let words = ["test", plan.to_str().unwrap(), "--dry-run", "--backend", "null"];
-    let output = schedlab(home.path(), &words).output().unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
+    done(schedlab(home.path(), &words));
     let text = fs::read_to_string(plan).unwrap();
     assert!(
         text.contains("scx ") && text.contains("[lab]") && text.contains("[[expect]]"),

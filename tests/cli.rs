@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Output};
 
-use crate::support::{schedlab, stderr, stdout};
+use crate::support::{done, schedlab, stderr, stdout};
 
 /// Plans of the null backend are `last` only where they are asked for.
 const LAST: &str = "last,backend=null";
@@ -190,8 +190,7 @@ fn the_newest_plan_alone_is_resumed_without_an_id() {
     let command = said.rsplit_once("hint: schedlab ").expect("a command").1;
     let command: Vec<&str> = command.split_whitespace().collect();
     assert_eq!(command[..2], ["run", "--resume"], "the older one: {said}");
-    let resumed = schedlab(home.path(), &command).output().unwrap();
-    assert_eq!(resumed.status.code(), Some(0), "{resumed:?}");
+    let resumed = done(schedlab(home.path(), &command));
     let goes_on = format!("goes on with {} (", command[2]);
     assert!(stderr(&resumed).starts_with(&goes_on), "{resumed:?}");
 }
@@ -215,8 +214,7 @@ fn a_plan_on_the_null_backend_is_stored_reported_and_exported() {
     let lines = home.path().join("lines");
     std::fs::write(&lines, &export.stdout).unwrap();
     let other = ["--db", "other.db"];
-    let import = schedlab(home.path(), &["import", "lines", other[0], other[1]]).output().unwrap();
-    assert!(import.status.success(), "{import:?}");
+    done(schedlab(home.path(), &["import", "lines", other[0], other[1]]));
     let replayed = schedlab(home.path(), &["report", LAST, other[0], other[1]]).output().unwrap();
     let replayed = stdout(&replayed).replace(" --db other.db", "");
     assert_eq!(replayed, text, "replaying the events gives the same report");
@@ -227,8 +225,7 @@ fn home_with_two_plans() -> (tempfile::TempDir, Vec<String>) {
     let (home, output) = run(&["run", "smoke", "--quiet"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let null = ["run", "smoke", "--backend", "null", "--quiet"];
-    let null = schedlab(home.path(), &null).output().unwrap();
-    assert_eq!(null.status.code(), Some(0), "{null:?}");
+    done(schedlab(home.path(), &null));
     let export = stdout(&schedlab(home.path(), &["export"]).output().unwrap());
     let started = |line: &str| {
         let event: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -409,8 +406,7 @@ fn a_plan_that_is_measured_is_not_removed() {
     // A worker that it was just forking has its lock until it has seen that the parent is gone.
     let is_killed = || row(&["list", "runs"]).filter(|line| line.contains("killed"));
     crate::support::wait_for("the end of its lock", is_killed);
-    let removed = schedlab(home.path(), &["rm", "--yes", id]).output().unwrap();
-    assert_eq!(removed.status.code(), Some(0), "{removed:?}");
+    done(schedlab(home.path(), &["rm", "--yes", id]));
 }
 
 #[test]
@@ -439,8 +435,7 @@ fn what_an_import_brings_cannot_act_on_the_terminal() {
         hostile.push_str(&format!("{event}\n"));
     }
     std::fs::write(home.path().join("hostile"), hostile).unwrap();
-    let import = schedlab(home.path(), &["import", "hostile", "--db", "o.db"]).output().unwrap();
-    assert!(import.status.success(), "{import:?}");
+    done(schedlab(home.path(), &["import", "hostile", "--db", "o.db"]));
     for arguments in [&["list", "runs"][..], &["show", "2"], &["rm", "\u{1b}"]] {
         let output =
             schedlab(home.path(), &[arguments, &["--db", "o.db"]].concat()).output().unwrap();
@@ -483,8 +478,7 @@ fn a_bench_file_is_imported_as_a_plan_by_its_name_or_by_what_it_holds() {
         assert!(stdout(&output).contains("\"wait 2us\"]\ncount = 3\n"), "{}", stdout(&output));
         // The output is a plan that can be run.
         std::fs::write(home.path().join("plan.toml"), &output.stdout).unwrap();
-        let run = schedlab(home.path(), &["run", "./plan.toml", "--dry-run"]).output().unwrap();
-        assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+        done(schedlab(home.path(), &["run", "./plan.toml", "--dry-run"]));
     }
     let refused = [
         ("named.bench", "named.bench: `Input` is missing"),
@@ -602,8 +596,7 @@ fn the_plan_schbench_v1_is_reported_as_the_mail_shows_it_unless_another_format_i
     ");
     let report = |more: &[&str]| {
         let more = if more.first() == Some(&BOTH) { more } else { &[&[LAST], more].concat() };
-        let output = schedlab(home.path(), &[&["report"], more].concat()).output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let output = done(schedlab(home.path(), &[&["report"], more].concat()));
         stdout(&output)
     };
     assert_eq!(report(&[]), stdout(&output), "what is stored knows its format");
@@ -612,12 +605,10 @@ fn the_plan_schbench_v1_is_reported_as_the_mail_shows_it_unless_another_format_i
     assert!(!report(&["--format", "text"]).contains("rps_p50"));
     assert!(report(&["--format", "text", "-v"]).contains("rps_p50"));
     let again = ["run", "schbench-v1", "--backend", "null", "--rounds", "1", "--quiet"];
-    let again = schedlab(home.path(), &again).output().unwrap();
-    assert_eq!(again.status.code(), Some(0), "{again:?}");
+    done(schedlab(home.path(), &again));
     let both = report(&[BOTH]);
     assert!(both.starts_with("F128 N1 ") && both.matches("F128 N20 ").count() >= 2, "{both}");
-    let another = schedlab(home.path(), &["run", "smoke", "--backend", "null"]).output().unwrap();
-    assert_eq!(another.status.code(), Some(0), "{another:?}");
+    done(schedlab(home.path(), &["run", "smoke", "--backend", "null"]));
     let both = report(&[BOTH]);
     assert!(
         both.contains("\nmore ") && both.contains("wakeup_p99"),
@@ -730,8 +721,7 @@ fn a_skipped_cell_fails_only_a_strict_run() {
         warmup = \"0s\"\nwindow = \"20ms\"\n[[variant]]\nname = \"plain\"\n[[variant]]\n\
         name = \"absent\"\nsysctl = [\"sched_there_is_no_such=1\"]\n[[workload]]\nuse = \"spin\"\n";
     std::fs::write(home.path().join("skips.toml"), plan).unwrap();
-    let output = schedlab(home.path(), &["run", "./skips.toml"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = done(schedlab(home.path(), &["run", "./skips.toml"]));
     assert!(stdout(&output).contains("sched_there_is_no_such"), "{}", stdout(&output));
     let strict = schedlab(home.path(), &["run", "./skips.toml", "--strict"]).output().unwrap();
     assert_eq!(strict.status.code(), Some(3), "{strict:?}");
@@ -745,8 +735,7 @@ fn events_go_to_a_new_file_and_overwrite_nothing() {
     let refused = schedlab(home.path(), &[&arguments[..], &["mine"]].concat()).output().unwrap();
     assert_eq!(refused.status.code(), Some(3), "{refused:?}");
     assert_eq!(std::fs::read_to_string(home.path().join("mine")).unwrap(), "precious");
-    let made = schedlab(home.path(), &[&arguments[..], &["new"]].concat()).output().unwrap();
-    assert_eq!(made.status.code(), Some(0), "{made:?}");
+    done(schedlab(home.path(), &[&arguments[..], &["new"]].concat()));
     let events = std::fs::read_to_string(home.path().join("new")).unwrap();
     assert!(events.lines().last().unwrap().contains("plan_ended"), "{events}");
 }
@@ -873,8 +862,7 @@ fn closed_output_is_no_error() {
 #[test]
 fn manual_and_completions_come_from_the_same_definitions() {
     let home = tempfile::tempdir().unwrap();
-    let man = schedlab(home.path(), &["man", "pages"]).output().unwrap();
-    assert!(man.status.success(), "{man:?}");
+    done(schedlab(home.path(), &["man", "pages"]));
     let page = std::fs::read_to_string(home.path().join("pages/schedlab-run.1")).unwrap();
     assert!(page.contains("resume"));
     let own = schedlab(home.path(), &["man"]).output().unwrap();

@@ -6,7 +6,7 @@ use std::process::Output;
 use serde_json::Value;
 
 use crate::support::{
-    assert_gone, metric, outcomes, schedlab, signal, skip, stderr, stdout, wait_for,
+    assert_gone, done, metric, outcomes, schedlab, signal, skip, stderr, stdout, wait_for,
 };
 
 /// One short round of a script with the shell's own arguments before it.
@@ -45,8 +45,7 @@ fn a_command_is_measured_and_a_stored_one_runs_again() {
         assert!(!run.to_string().contains("throughput"), "it is of what works itself: {run}");
     }
     let again = ["run", "-q", "--rounds", "1", "--duration", "10ms", &format!("plan={id}")];
-    let output = schedlab(home.path(), &again).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    done(schedlab(home.path(), &again));
     let (second, source_of_second) = newest(home.path());
     assert_ne!(second, id);
     assert_eq!(source_of_second, source);
@@ -150,8 +149,7 @@ fn what_runs_in_the_background_goes_on_until_the_others_have_ended() {
              command = [\"sh\", \"-c\", \"{background}\"]\n"
         );
         std::fs::write(home.path().join("plan.toml"), text).unwrap();
-        let output = schedlab(home.path(), &["run", "-q", "./plan.toml"]).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
+        done(schedlab(home.path(), &["run", "-q", "./plan.toml"]));
     };
     // The foreground ends when the background was executed twice.
     plan("until test -e twice; do sleep 0.01; done", "test -e once && : > twice; : > once");
@@ -473,8 +471,7 @@ fn every_known_program_runs_and_prints_its_metrics() {
         plan.push_str(&table);
     }
     std::fs::write(home.path().join("plan.toml"), plan).unwrap();
-    let output = schedlab(home.path(), &["run", "-q", "./plan.toml"]).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    done(schedlab(home.path(), &["run", "-q", "./plan.toml"]));
     let outcomes = outcomes(home.path(), "last");
     let known = SMALLEST.iter().map(|(name, _)| *name).chain(ELSEWHERE.iter().copied());
     let known: std::collections::BTreeSet<&str> = known.collect();

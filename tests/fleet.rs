@@ -11,7 +11,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use crate::support::{schedlab, signal, skip, stderr, stdout, wait_for};
+use crate::support::{done, schedlab, signal, skip, stderr, stdout, wait_for};
 
 const NODES: usize = 3;
 const DAEMONS: [&str; 4] = ["munged", "slurmctld", "slurmd", "sbatch"];
@@ -31,8 +31,7 @@ const RUN: [&str; 5] = ["run", "./plan.toml", "--backend", "null", "--quiet"];
 /// The events of the newest plan of a store, without the parts that differ in every plan.
 fn events(home: &Path, db: &str) -> Vec<Value> {
     let id = id(home, db);
-    let export = schedlab(home, &["export", &id, "--db", db]).output().unwrap();
-    assert!(export.status.success(), "{}", stderr(&export));
+    let export = done(schedlab(home, &["export", &id, "--db", db]));
     let text = stdout(&export);
     let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let plain = |mut event: Value| {
@@ -53,8 +52,7 @@ fn id(home: &Path, db: &str) -> String {
 
 /// The events of the same plan on this machine.
 fn at_home(home: &Path) -> Vec<Value> {
-    let run = schedlab(home, &RUN).args(["--db", "home.db"]).output().unwrap();
-    assert!(run.status.success(), "{}", stderr(&run));
+    done(schedlab(home, &RUN).args(["--db", "home.db"]));
     events(home, "home.db")
 }
 
@@ -322,8 +320,7 @@ fn an_interrupted_plan_is_cancelled_and_goes_on() {
     assert_eq!(status.code(), Some(130), "{said}");
     assert!(said.contains(&format!("--resume {id} --db fleet.db --fleet slurm")), "{said}");
     wait_for("the jobs' end", || cluster.queue().is_empty().then_some(()));
-    let resumed = cluster.schedlab(&again).output().unwrap();
-    assert!(resumed.status.success(), "{}", stderr(&resumed));
+    done(cluster.schedlab(&again));
     assert_eq!(run_events(&events(home, "fleet.db")), run_events(&at_home(home)));
 }
 
@@ -518,8 +515,7 @@ fn answers_elsewhere(stubs: &Stubs, folder: &Path) -> Vec<String> {
         fs::copy(folder.join("array-1").join(file), array.join(file)).unwrap();
     }
     let mut task = stubs.schedlab(&["fleet-task", elsewhere.to_str().unwrap(), "1"]);
-    let task = task.env("SLURM_ARRAY_TASK_ID", "0").env("SLURMD_NODENAME", "n1").output().unwrap();
-    assert!(task.status.success(), "{}", stderr(&task));
+    done(task.env("SLURM_ARRAY_TASK_ID", "0").env("SLURMD_NODENAME", "n1"));
     let text = fs::read_to_string(elsewhere.join("answers/1-0.0")).unwrap();
     text.lines().map(str::to_string).collect()
 }
@@ -654,8 +650,7 @@ fn what_a_killed_controller_left_is_cancelled_and_its_answers_count() {
     assert!(stubs.calls().lines().last().unwrap().starts_with("scancel --name=schedlab-20"));
     let id = id(home, "fleet.db");
     let words = ["run", "--resume", &id, "--db", "fleet.db", "--fleet", "slurm", "--quiet"];
-    let resumed = stubs.schedlab(&words).output().unwrap();
-    assert!(resumed.status.success(), "{}", stderr(&resumed));
+    done(stubs.schedlab(&words));
     assert_eq!(run_events(&events(home, "fleet.db")), run_events(&at_home(home)));
     assert_eq!(stubs.arrays(), 1, "all was answered by then");
 }

@@ -1,6 +1,6 @@
 //! Result files of other tools, from the file to the verdict.
 
-use crate::support::{schedlab, stderr, stdout};
+use crate::support::{done, schedlab, stderr, stdout};
 
 /// Made up: six runs of one kernel, seven of another, a test that failed, and a series.
 const COMPOSITE: &str = r#"<?xml version="1.0"?>
@@ -120,8 +120,7 @@ fn json_of_mmtests_is_stored_and_compared() {
     let both =
         [run("6.5", "1.5,1.51,1.49,1.5,1.52,1.48"), run("6.6", "1.2,1.21,1.19,1.2,1.22,1.18")];
     std::fs::write(home.path().join("json"), format!("[{}]", both.join(","))).unwrap();
-    let import = schedlab(home.path(), &["import", "json"]).output().unwrap();
-    assert_eq!(import.status.code(), Some(0), "{import:?}");
+    done(schedlab(home.path(), &["import", "json"]));
     let compare = schedlab(home.path(), &["compare", "plan=mmtests*"]).output().unwrap();
     let report = stdout(&compare);
     let row = report.lines().find(|line| line.starts_with("hackbench 4")).expect(&report);
@@ -213,8 +212,7 @@ fn test_runs_of_other_units_are_converted() {
     let before = run("before", "seconds", "1.00,1.01,1.02,1.03,1.04,1.05,1.06,1.07");
     let after = run("after", "milliseconds", "1000,1010,1020,1030,1040,1050,1060,1070");
     std::fs::write(home.path().join("json"), format!("[{before},{after}]")).unwrap();
-    let import = schedlab(home.path(), &["import", "json"]).output().unwrap();
-    assert_eq!(import.status.code(), Some(0), "{import:?}");
+    done(schedlab(home.path(), &["import", "json"]));
     let compare = schedlab(home.path(), &["compare", "before", "after"]).output().unwrap();
     let report = stdout(&compare);
     let row = report.lines().find(|line| line.starts_with("hackbench 4")).expect(&report);
@@ -249,8 +247,7 @@ fn results_of_other_arguments_are_not_compared() {
         let home = tempfile::tempdir().unwrap();
         for (system, results) in [("before", before), ("after", after)] {
             std::fs::write(home.path().join(system), of_arguments(system, title, results)).unwrap();
-            let import = schedlab(home.path(), &["import", system]).output().unwrap();
-            assert_eq!(import.status.code(), Some(0), "{import:?}");
+            done(schedlab(home.path(), &["import", system]));
         }
         let compare = schedlab(home.path(), &["compare", "before", "after"]).output().unwrap();
         let said = stdout(&compare) + &stderr(&compare);

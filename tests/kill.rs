@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::strace;
-use crate::support::{campaign, schedlab, stderr, stdout};
+use crate::support::{campaign, done, schedlab, stderr, stdout};
 use crate::writers::Trial;
 
 const ROUNDS: usize = 100;
@@ -69,14 +69,12 @@ fn kill_until_whole(
         assert!(finished.is_subset(&now), "lost: {:?}", finished.difference(&now));
         finished = now;
     }
-    let restore = schedlab(home.path(), &["restore"]).output().unwrap();
-    assert!(restore.status.success(), "{restore:?}");
+    done(schedlab(home.path(), &["restore"]));
     assert_eq!(std::fs::read_to_string(KNOB).unwrap(), before, "after restore");
     if finished.len() < RUNS {
         let last = if finished.is_empty() { "plan.toml" } else { "--resume" };
         let words = ["run", last];
-        let end = schedlab(home.path(), &words).output().unwrap();
-        assert!(end.status.success(), "{end:?}");
+        done(schedlab(home.path(), &words));
     }
     let all = stored_runs(home.path());
     assert!(finished.is_subset(&all));

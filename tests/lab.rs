@@ -21,7 +21,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use support::{assert_gone, metric, schedlab, signal, skip, stderr, stdout, wait_for, with_mounts};
+use support::{
+    assert_gone, done, metric, schedlab, signal, skip, stderr, stdout, wait_for, with_mounts,
+};
 
 const QEMU: &str = "qemu-system-x86_64";
 const KERNELS: [&str; 3] = ["debian:6.1", "debian:6.18", "xen:4.17"];
@@ -413,8 +415,7 @@ fn a_kernel_that_is_missing_costs_its_own_runs_only() {
     let rest = "[[variant]]\nname = \"here\"\n\
                 [[variant]]\nname = \"missing\"\nkernel = \"debian:6.2\"\n";
     let plan = plan(PATIENT, "cpus = 1", &format!("{rest}{PIPE}"));
-    let output = laboratory.run(&plan, &["--dry-run"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = done(laboratory.run(&plan, &["--dry-run"]));
     // Its lines are wrapped.
     let text = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("1 run (1 seed), ") && text.contains("kernel get debian:6.2"), "{text}");
@@ -461,8 +462,7 @@ fn guests_that_fail_report_why_and_the_others_run() {
                 [[variant]]\nname = \"other\"\nkernel-args = \"nr_cpus=1\"\n\
                 [[variant]]\nname = \"no-scx\"\nscx = \"fifo\"\n";
     let plan = plan(PATIENT, "cpus = 2", &format!("{rest}{PIPE}"));
-    let output = laboratory.run(&plan, &[]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    done(laboratory.run(&plan, &[]));
     let outcomes = laboratory.outcomes();
     let [sound, panics, other, no_scx] = &outcomes[..] else { panic!("{outcomes:?}") };
     assert_eq!(sound.0, "done", "{sound:?}");
@@ -486,8 +486,7 @@ fn a_qemu_that_was_not_kept_in_step_is_not_called_exact() {
         // Without the library the CPUs share one clock and have another speed.
         let shared = "cpus = 1\nclocks = \"shared\"\nspeed = \"1ns\"";
         let mut run = laboratory.run(&plan(PATIENT, shared, PIPE), &[]);
-        let output = run.env("PATH", path).output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        done(run.env("PATH", path));
         assert_eq!(laboratory.time(), time, "{guest}");
         let report = schedlab(laboratory.0.path(), &["report", "last"]).output().unwrap();
         assert!(stdout(&report).contains("NOT exact"), "{}", stdout(&report));
@@ -606,8 +605,7 @@ fn seeds_are_added_until_all_is_decided() {
     assert_eq!(laboratory.ended().len(), 6);
     let report = schedlab(laboratory.0.path(), &["report", "last"]).output().unwrap();
     assert!(stdout(&report).contains("ended by its budget of 1s"), "{}", stdout(&report));
-    let decided = laboratory.run(&until, &[]).output().unwrap();
-    assert_eq!(decided.status.code(), Some(0), "{decided:?}");
+    done(laboratory.run(&until, &[]));
     let runs = laboratory.ended();
     assert_eq!(runs.len(), 20, "ten seeds of two variants");
     let began_ns = runs.iter().map(|run| {
@@ -629,8 +627,7 @@ fn seeds_are_added_until_all_is_decided() {
 
 /// The throughput of each worker set of a plan's only run.
 fn throughputs(laboratory: &Laboratory, plan: &str) -> Vec<f64> {
-    let output = laboratory.run(plan, &[]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    done(laboratory.run(plan, &[]));
     assert_eq!(laboratory.time(), "exact");
     let event: Value = serde_json::from_str(&laboratory.ended()[0]).unwrap();
     let sets = event["outcome"]["result"]["sets"].as_array().unwrap();
@@ -664,8 +661,7 @@ fn where_cpus_cannot_have_clocks_of_their_own_they_share_one_and_reports_say_so(
     let Some(laboratory) = Laboratory::without_machines(test) else { return };
     let path = laboratory.emulator_after("lacks", "export SCHEDLAB_CLOCKS=none");
     let mut run = laboratory.run(&plan(PATIENT, "cpus = 1", PIPE), &[]);
-    let output = run.env("PATH", path).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = done(run.env("PATH", path));
     let warning = "all virtual CPUs share one clock, at 1 ns an instruction: this QEMU has no";
     assert!(stderr(&output).contains(warning), "{}", stderr(&output));
     assert_eq!(laboratory.time(), "exact");
@@ -748,8 +744,7 @@ impl Model {
         let lab = format!("kernel = \"debian:6.18\"\n{}\n[lab.model]\n{keys}", self.lab);
         let plan = plan(PATIENT, &lab, self.load).replacen("kernel = \"debian:6.1\"\n", "", 1);
         let plan = plan.replace("100ms", "1s");
-        let output = self.laboratory.run(&plan, &[]).output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        done(self.laboratory.run(&plan, &[]));
         assert_eq!(self.laboratory.time(), "exact");
         let event: Value = serde_json::from_str(&self.laboratory.ended()[0]).unwrap();
         let metrics = event["outcome"]["result"]["sets"][0]["metrics"].as_array().unwrap();
@@ -1021,8 +1016,7 @@ fn a_patch_is_judged_from_its_sources() {
     }
     let Ok(home) = fetched() else { return };
     let base = "debian-source:6.1";
-    let built = schedlab(home, &["kernel", "build", base, "--name", "base"]).output().unwrap();
-    assert_eq!(built.status.code(), Some(0), "{}", stderr(&built));
+    done(schedlab(home, &["kernel", "build", base, "--name", "base"]));
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -1031,8 +1025,7 @@ fn a_patch_is_judged_from_its_sources() {
     };
     let (patch, plan) = (file("off.patch", NO_WAKEUP_PREEMPTION), file("plan.toml", TRIED));
     let words = ["try", &patch, "--base", base, "--plan", &plan, "--format", "json"];
-    let tried = schedlab(home, &words).output().unwrap();
-    assert_eq!(tried.status.code(), Some(0), "{}", stderr(&tried));
+    let tried = done(schedlab(home, &words));
     let answer: Value = serde_json::from_str(&stdout(&tried)).unwrap();
     let verdicts = |set: usize, name: &str| {
         let set = &answer["analyses"][0]["works"][0]["sets"][set];
@@ -1187,8 +1180,7 @@ fn a_plan_is_measured_here_and_in_the_lab() {
     fs::write(laboratory.path("plan.toml"), text).unwrap();
     let both = |words: &[&str]| {
         let words = [&["run", "--and-lab"], words].concat();
-        let output = schedlab(laboratory.0.path(), &words).output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let output = done(schedlab(laboratory.0.path(), &words));
         stdout(&output)
     };
     let backends = || {
@@ -1222,8 +1214,7 @@ fn a_guest_with_all_of_the_model_is_the_same_to_the_bit() {
         "machine = \"machine.toml\"\n[lab.model]\nipi-far = \"3us\"\nmigration-cost = \"11us\"";
     let load = "[[workload]]\nuse = \"schbench\"\nthreads = 6\nrequest = \"300us\"\n\
                 [[workload]]\nuse = \"loopback\"\ntest = [\"tcp-rr\", \"udp-stream\"]\n";
-    let output = laboratory.run(&plan(PATIENT, lab, load), &["--verify"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    done(laboratory.run(&plan(PATIENT, lab, load), &["--verify"]));
     assert_eq!(laboratory.time(), "exact");
     let statuses: Vec<String> =
         laboratory.outcomes().into_iter().map(|(status, _)| status).collect();
@@ -1254,8 +1245,7 @@ fn a_program_of_this_machine_is_the_same_to_the_bit_in_a_guest() {
     // With a security module a process has a label.
     let no_module = "{ read label < /proc/self/attr/current; test -z $label; }";
     let executes = format!("/bin/sleep 0.01 && {no_module}");
-    let output = laboratory.run(&plan(&executes), &["--verify"]).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    done(laboratory.run(&plan(&executes), &["--verify"]));
     assert_eq!(laboratory.time(), "exact");
     let output = laboratory.run(&plan("/bin/true"), &[]).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
@@ -1359,8 +1349,7 @@ fn a_file_of_rt_app_takes_its_times_exactly() {
     fs::write(laboratory.path("app.json"), file).unwrap();
     let words = ["run", "app.json", "--backend", "lab", "--kernel", "debian:6.1", "--rounds", "1"];
     let more = ["--quiet", "--events", "events", "--verify"];
-    let output = schedlab(laboratory.0.path(), &[&words[..], &more].concat()).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    done(schedlab(laboratory.0.path(), &[&words[..], &more].concat()));
     let event: Value = serde_json::from_str(&laboratory.ended()[0]).unwrap();
     let outcome = &event["outcome"];
     let sets = outcome["result"]["sets"].as_array().unwrap();
@@ -1526,8 +1515,7 @@ fn an_interrupt_ends_all_guests_and_the_plan_can_be_resumed() {
     assert!(stderr(&output).contains("hint: schedlab run --resume"), "{}", stderr(&output));
     guests.into_iter().for_each(assert_gone);
     assert_eq!(folders(&laboratory), BTreeSet::new());
-    let output = schedlab(laboratory.0.path(), &["run", "--resume"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    done(schedlab(laboratory.0.path(), &["run", "--resume"]));
     // Comparisons would take an environment of another name for another machine.
     let report = schedlab(laboratory.0.path(), &["report", "--format", "json"]).output().unwrap();
     let report: Value = serde_json::from_str(&stdout(&report)).unwrap();
@@ -1600,8 +1588,7 @@ fn parts_of_a_plan_are_joined_to_what_one_run_gives() {
     assert_exact(&whole, &whole.run(&text, &[]).output().unwrap());
     let mut ended = Vec::new();
     for (part, db) in [("1/2", "1.db"), ("2/2", "2.db")] {
-        let output = parts.run(&text, &["--shard", part, "--db", db]).output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let output = done(parts.run(&text, &["--shard", part, "--db", db]));
         assert_eq!(parts.ended().len(), 1, "{output:?}");
         ended.extend(parts.ended());
     }
@@ -1637,8 +1624,7 @@ impl WebServer {
             -addext basicConstraints=critical,CA:FALSE -keyout key.pem -out certificate.pem";
         let mut made = Command::new("openssl");
         made.args(certificate.split_whitespace()).current_dir(folder.path());
-        let made = made.output().unwrap();
-        assert!(made.status.success(), "{made:?}");
+        done(made);
         // They are free until nginx takes them.
         let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let ports = [free(), free()];

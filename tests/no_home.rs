@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::support::{schedlab, stderr};
+use crate::support::{done, schedlab, stderr};
 
 const NO_FOLDER: &str = "/dev/null/home";
 
@@ -51,8 +51,7 @@ fn what_only_looks_needs_no_home() {
 fn a_dry_run_makes_nothing() {
     let home = tempfile::tempdir().unwrap();
     for command in [&["run", "quick", "--dry-run"][..], &["doctor"], &["list"], &["cache"]] {
-        let output = schedlab(home.path(), command).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
+        done(schedlab(home.path(), command));
         let made: Vec<_> = std::fs::read_dir(home.path()).unwrap().collect();
         assert!(made.is_empty(), "{command:?} made {made:?}");
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{metric, schedlab, stderr, stdout};
+use crate::support::{done, metric, schedlab, stderr, stdout};
 
 /// The events of one round of these works: three windows of 100 ms, which are ten times as long where a busy machine
 /// did not do enough in them.
@@ -26,8 +26,7 @@ const MEASURE: &str = "schema = 1\n[measure]\nrounds = 1\nduration = \"300ms\"\n
 
 fn events_of(home: &Path, plan: &str, arguments: &[&str]) -> Vec<Value> {
     std::fs::write(home.join("plan.toml"), plan).unwrap();
-    let output = schedlab(home, arguments).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    done(schedlab(home, arguments));
     let export = schedlab(home, &["export", "last"]).output().unwrap();
     let export = stdout(&export);
     export.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -150,8 +149,7 @@ fn a_phase_beyond_a_run_that_is_made_shorter_is_refused() {
     let output = schedlab(home.path(), &words).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(stderr(&output).contains("begins at 2s"), "{output:?}");
-    let whole = schedlab(home.path(), &words[..5]).output().unwrap();
-    assert!(whole.status.success(), "{whole:?}");
+    done(schedlab(home.path(), &words[..5]));
 }
 
 /// Otherwise a set whose workers wait longer than the run would look quick, or as if nobody had waited.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{metric, schedlab, stderr, stdout};
+use crate::support::{done, metric, schedlab, stderr, stdout};
 
 /// A task that works by a timer, and one that it wakes.
 const FILE: &str = r#"
@@ -56,8 +56,7 @@ fn variants_are_compared_with_the_file_as_it_is() {
     write(home.path(), FILE);
     let variants = ["--variant", "batch:policy=batch", "--variant", "low:nice=5,slice=1ms"];
     let words = [&["run", "app.json", "--backend", "null"], &variants[..]].concat();
-    let output = schedlab(home.path(), &words).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    let output = done(schedlab(home.path(), &words));
     let report = stdout(&output);
     for word in ["as-found", "batch", "low", "producer", "consumer"] {
         assert!(report.contains(word), "{word}: {report}");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::faults::{endless, runner, start};
-use crate::support::{metric, outcomes, schedlab, skip, wait_for};
+use crate::support::{done, metric, outcomes, schedlab, skip, wait_for};
 
 /// The CPUs that threads may run on, by their names.
 fn allowed(pid: u32) -> Option<BTreeMap<String, String>> {
@@ -46,8 +46,7 @@ fn requests_per_second_are_those_of_the_windows() {
     let text = "schema = 1\n[measure]\nrounds = 1\nwarmup = \"0s\"\nduration = \"1500ms\"\n\
                 window = \"50ms\"\n[[workload]]\nuse = \"schbench\"\ncache-footprint = \"16KiB\"\n";
     std::fs::write(home.path().join("plan.toml"), text).unwrap();
-    let output = schedlab(home.path(), &["run", "./plan.toml"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    done(schedlab(home.path(), &["run", "./plan.toml"]));
     let run = outcomes(home.path(), "last").swap_remove(0);
     let value = |name: &str| metric(&run, 0, name);
     // It is over thirty windows; the throughput is over all.

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::Value;
 
 use crate::support::skip;
-use crate::support::{schedlab, stderr, stdout};
+use crate::support::{done, schedlab, stderr, stdout};
 
 const NEEDS: &str = "privilege to load BPF programs";
 
@@ -203,8 +203,7 @@ fn files_keep_what_they_hold_until_the_scoreboard_is_whole() {
     std::fs::write(&board, "old board").unwrap();
     std::fs::write(&trace, "old trace").unwrap();
     let args = ["score", "--source", "procfs", "-o", "board", "--trace", "trace", "--", "cat"];
-    let output = schedlab(home.path(), &args).args(["board", "trace"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = done(schedlab(home.path(), &args).args(["board", "trace"]));
     assert_eq!(stdout(&output), "old boardold trace", "while it counts");
     assert!(std::fs::read_to_string(&board).unwrap().contains("procfs"), "{output:?}");
     // The source `procfs` has no trace.

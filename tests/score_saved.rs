@@ -4,15 +4,14 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{schedlab, skip, stderr, stdout};
+use crate::support::{done, schedlab, skip, stderr, stdout};
 
 /// Two processes that wait for each other some thousand times.
 const PIPE: [&str; 4] = ["--", "sh", "-c", "head -c 20000000 /dev/zero | cat > /dev/null"];
 
 fn score(home: &Path, options: &[&str]) -> String {
     let words: Vec<&str> = ["score"].iter().chain(options).chain(&PIPE).copied().collect();
-    let output = schedlab(home, &words).output().unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = done(schedlab(home, &words));
     stderr(&output)
 }
 

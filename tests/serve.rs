@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::support::{schedlab, signal, stderr, wait_for};
+use crate::support::{done, schedlab, signal, stderr, wait_for};
 
 pub(crate) struct Served {
     child: Child,
@@ -61,8 +61,7 @@ pub(crate) fn measure(home: &Path, title: &str) {
     );
     std::fs::write(home.join("plan.toml"), plan).unwrap();
     let run = schedlab(home, &["run", "plan.toml", "--backend", "null", "--rounds", "6", "-q"]);
-    let run = { run }.output().unwrap();
-    assert!(run.status.success(), "{}", stderr(&run));
+    done(run);
 }
 
 /// The ids of stored plans, the newest first, shortened as far as they stay distinct.

@@ -1,5 +1,6 @@
 //! Helpers of all integration tests: the checkout, the program, waiting, and loud skips.
 
+use std::borrow::BorrowMut;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -52,6 +53,13 @@ pub fn with_mounts(script: &str, command: &Command) -> Command {
         confined.current_dir(folder);
     }
     confined
+}
+
+/// The output of a command that has to succeed.
+pub fn done(mut command: impl BorrowMut<Command>) -> Output {
+    let output = command.borrow_mut().output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    output
 }
 
 pub fn stdout(output: &Output) -> String {

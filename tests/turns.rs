@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{metric, schedlab, stderr, stdout, wait_for};
+use crate::support::{done, metric, schedlab, stderr, stdout, wait_for};
 
 fn write_plan(home: &Path, duration: &str, kind: &str) {
     let plan = format!(
@@ -29,8 +29,7 @@ fn each_variant_has_a_result_of_its_own_by_the_time_that_counts() {
     for kind in ["threads", "processes"] {
         let home = tempfile::tempdir().unwrap();
         write_plan(home.path(), "200ms", kind);
-        let output = schedlab(home.path(), &["run", "-q", "plan.toml"]).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
+        done(schedlab(home.path(), &["run", "-q", "plan.toml"]));
         let events = events(home.path());
         let ended: Vec<&Value> =
             events.iter().filter(|event| event["event"] == "run_ended").collect();
