@@ -91,8 +91,7 @@ fn a_trace_of_another_tool_becomes_a_plan() {
         let words = [&["capture", "--from", "trace.txt"], more].concat();
         schedlab(home.path(), &words).output().unwrap()
     };
-    let output = capture(&["--names", "-o", "own.toml"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = done(capture(&["--names", "-o", "own.toml"]));
     assert!(stderr(&output).contains("run it: "), "{}", stderr(&output));
     let text = fs::read_to_string(home.path().join("own.toml")).unwrap();
     for word in
@@ -110,8 +109,7 @@ fn a_trace_of_another_tool_becomes_a_plan() {
     assert!(!stderr(&other).contains("note: "), "{}", stderr(&other));
     let deadline = trace().replace("next_prio=120", "next_prio=-1");
     fs::write(home.path().join("trace.txt"), deadline).unwrap();
-    let noted = capture(&[]);
-    assert!(noted.status.success(), "{}", stderr(&noted));
+    let noted = done(capture(&[]));
     assert!(stderr(&noted).contains("threads of SCHED_DEADLINE"), "{}", stderr(&noted));
     let asleep = format!("{}{}", trace(), trace_end("late", 30));
     fs::write(home.path().join("trace.txt"), asleep).unwrap();

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{checkout, done, schedlab, skip, stderr, stdout};
+use crate::support::{checkout, done, ended, schedlab, skip, stderr, stdout};
 
 /// Each file, and a program for Python that prints what it holds as JSON.
 const FILES: [(&str, &str); 3] =
@@ -180,13 +180,11 @@ fn the_program_comes_from_an_archive_with_the_right_sum_and_fetches_the_kernels_
             [("PATH", &*search), ("SCHEDLAB_ARCHIVE", "archive.tar.gz"), ("SCHEDLAB_SHA256", sum)];
         shell(repository.path(), CALL, &own)
     };
-    let wrong = job(&sum.replace(|c: char| c.is_ascii_digit(), "0"));
-    assert_eq!(wrong.status.code(), Some(3), "{wrong:?}");
+    let wrong = ended(job(&sum.replace(|c: char| c.is_ascii_digit(), "0")), 3);
     assert!(stderr(&wrong).contains("error: archive.tar.gz has another SHA-256"), "{wrong:?}");
     assert!(!path("calls").exists(), "another program was started");
     for _ in 0..2 {
-        let output = job(&sum);
-        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        ended(job(&sum), 3);
         let calls = fs::read_to_string(path("calls")).unwrap();
         let calls: Vec<&str> = calls.lines().collect();
         assert_eq!(calls[0], "kernel get debian:6.12 debian:6.18");

@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Output};
 
-use crate::support::{done, schedlab, stderr, stdout};
+use crate::support::{done, ended, schedlab, stderr, stdout};
 
 /// Plans of the null backend are `last` only where they are asked for.
 const LAST: &str = "last,backend=null";
@@ -71,8 +71,7 @@ fn a_command_that_is_missing_is_answered_with_the_commands() {
 fn a_name_that_is_not_utf8_is_said() {
     let home = tempfile::tempdir().unwrap();
     let name = std::ffi::OsStr::from_bytes(b"na\xffme.toml");
-    let output = schedlab(home.path(), &["run"]).arg(name).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let output = ended(schedlab(home.path(), &["run"]).arg(name), 2);
     let expected =
         "error: \"na\\xFFme.toml\" is not UTF-8, and `schedlab run` takes no other names\n";
     assert!(stderr(&output).starts_with(expected), "{}", stderr(&output));
@@ -144,8 +143,7 @@ fn a_file_that_cannot_be_written_is_named() {
 fn what_measures_nothing_leaves_nothing_in_the_store() {
     let home = tempfile::tempdir().unwrap();
     let call = |arguments: &[&str]| schedlab(home.path(), arguments).output().unwrap();
-    let missing = call(&["run", "--", "nosuch"]);
-    assert_eq!(missing.status.code(), Some(3), "{missing:?}");
+    let missing = ended(call(&["run", "--", "nosuch"]), 3);
     let said = stderr(&missing);
     // Every run lacks it: no place has to be named.
     let (why, is_one) =
@@ -154,8 +152,7 @@ fn what_measures_nothing_leaves_nothing_in_the_store() {
     assert!(said.contains("\nhint: give the path of a program"), "{said}");
     assert!(missing.stdout.is_empty(), "{missing:?}");
     assert!(!home.path().join(".local/share/schedlab").exists(), "nothing was stored");
-    let fails = call(&["run", "--rounds", "2", "--", "false"]);
-    assert_eq!(fails.status.code(), Some(3), "{fails:?}");
+    let fails = ended(call(&["run", "--rounds", "2", "--", "false"]), 3);
     let report = stdout(&fails);
     assert!(report.contains("2 of 2 runs of false: "), "{report}");
     assert!(!report.contains("schedlab report"), "it cannot be had again: {report}");
@@ -183,8 +180,7 @@ fn the_newest_plan_alone_is_resumed_without_an_id() {
     };
     assert!(call(&["import", "killed"]).status.success());
     assert!(call(&smoke).status.success());
-    let refused = call(&["run", "--resume"]);
-    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let refused = ended(call(&["run", "--resume"]), 2);
     let said = stderr(&refused);
     assert!(said.contains("nothing to resume: the newest plan, "), "{said}");
     let command = said.rsplit_once("hint: schedlab ").expect("a command").1;
@@ -263,8 +259,7 @@ fn a_wrong_term_is_met_with_the_one_that_may_be_meant() {
         (&["compare", "plna=x", "last"][..], "hint: did you mean `plan=x`? schedlab list runs"),
         (&["list", "runs", "sinse=7d"], "hint: did you mean `since=7d`? schedlab list runs"),
     ] {
-        let output = call(words);
-        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let output = ended(call(words), 2);
         assert!(stderr(&output).contains(meant), "{}", stderr(&output));
     }
 }
@@ -399,8 +394,7 @@ fn a_plan_that_is_measured_is_not_removed() {
     let line = crate::support::wait_for("the plan", || row(&["list", "runs"]));
     assert!(line.contains("running"), "{line}");
     let id = line.split_whitespace().next().unwrap();
-    let refused = schedlab(home.path(), &["rm", "--yes", id]).output().unwrap();
-    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+    ended(schedlab(home.path(), &["rm", "--yes", id]), 3);
     running.kill().unwrap();
     running.wait().unwrap();
     // A worker that it was just forking has its lock until it has seen that the parent is gone.
@@ -473,8 +467,7 @@ fn a_bench_file_is_imported_as_a_plan_by_its_name_or_by_what_it_holds() {
     std::fs::write(home.path().join("binary.bench"), b"{\xff").unwrap();
     let import = |name: &str| schedlab(home.path(), &["import", name]).output().unwrap();
     for name in ["neither", "one-line"] {
-        let output = import(name);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let output = done(import(name));
         assert!(stdout(&output).contains("\"wait 2us\"]\ncount = 3\n"), "{}", stdout(&output));
         // The output is a plan that can be run.
         std::fs::write(home.path().join("plan.toml"), &output.stdout).unwrap();
@@ -526,13 +519,11 @@ fn standard_input_is_imported_by_what_it_holds() {
             "{text}"
         );
     }
-    let output = import(r#"{"Runs":[{"Label":"a","WorkerSets":[{"Count":0}]}]}"#);
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let output = ended(import(r#"{"Runs":[{"Label":"a","WorkerSets":[{"Count":0}]}]}"#), 2);
     assert!(stderr(&output).contains("standard input: run 0 `a`"), "{}", stderr(&output));
     let (home, _) = run(&["run", "smoke", "--backend", "null"]);
     let lines = stdout(&schedlab(home.path(), &["export"]).output().unwrap());
-    let output = import(&lines);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = done(import(&lines));
     assert!(output.stdout.is_empty(), "{}", stdout(&output));
 }
 
@@ -623,8 +614,7 @@ fn a_plan_with_a_report_format_that_there_is_not_is_refused_with_its_place() {
     let home = tempfile::tempdir().unwrap();
     let plan = "schema = 1\n[report]\nformat = \"page\"\n[[workload]]\nuse = \"spin\"\n";
     std::fs::write(home.path().join("plan.toml"), plan).unwrap();
-    let output = schedlab(home.path(), &["run", "./plan.toml"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let output = ended(schedlab(home.path(), &["run", "./plan.toml"]), 2);
     assert!(output.stdout.is_empty(), "nothing has run");
     insta::assert_snapshot!(stderr(&output), @r#"
     error: `page` is not known here
@@ -707,8 +697,7 @@ fn a_database_that_is_none_or_cannot_be_written_is_refused_before_the_run() {
     let below_a_file = home.path().join("garbage.db/below.db");
     for path in [&garbage, &below_a_file] {
         let arguments = ["run", "smoke", "--backend", "null", "--db", path.to_str().unwrap()];
-        let output = schedlab(home.path(), &arguments).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let output = ended(schedlab(home.path(), &arguments), 2);
         assert!(stderr(&output).contains("hint:"), "{}", stderr(&output));
     }
     assert!(std::fs::read_to_string(&garbage).unwrap().starts_with("this is no"), "untouched");
@@ -723,8 +712,7 @@ fn a_skipped_cell_fails_only_a_strict_run() {
     std::fs::write(home.path().join("skips.toml"), plan).unwrap();
     let output = done(schedlab(home.path(), &["run", "./skips.toml"]));
     assert!(stdout(&output).contains("sched_there_is_no_such"), "{}", stdout(&output));
-    let strict = schedlab(home.path(), &["run", "./skips.toml", "--strict"]).output().unwrap();
-    assert_eq!(strict.status.code(), Some(3), "{strict:?}");
+    ended(schedlab(home.path(), &["run", "./skips.toml", "--strict"]), 3);
 }
 
 #[test]
@@ -732,8 +720,7 @@ fn events_go_to_a_new_file_and_overwrite_nothing() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("mine"), "precious").unwrap();
     let arguments = ["run", "smoke", "--backend", "null", "--events"];
-    let refused = schedlab(home.path(), &[&arguments[..], &["mine"]].concat()).output().unwrap();
-    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+    ended(schedlab(home.path(), &[&arguments[..], &["mine"]].concat()), 3);
     assert_eq!(std::fs::read_to_string(home.path().join("mine")).unwrap(), "precious");
     done(schedlab(home.path(), &[&arguments[..], &["new"]].concat()));
     let events = std::fs::read_to_string(home.path().join("new")).unwrap();

@@ -6,7 +6,7 @@ use std::process::Output;
 use serde_json::Value;
 
 use crate::support::{
-    assert_gone, done, metric, outcomes, schedlab, signal, skip, stderr, stdout, wait_for,
+    assert_gone, done, ended, metric, outcomes, schedlab, signal, skip, stderr, stdout, wait_for,
 };
 
 /// One short round of a script with the shell's own arguments before it.
@@ -28,8 +28,7 @@ fn newest(home: &Path) -> (String, String) {
 fn a_command_is_measured_and_a_stored_one_runs_again() {
     let home = tempfile::tempdir().unwrap();
     let options = ["-q", "--variant", "batch:policy=batch", "-L", "n", "1,2"];
-    let output = run(home.path(), &options, "echo {n}; sleep 0.001");
-    assert!(output.status.success(), "{output:?}");
+    done(run(home.path(), &options, "echo {n}; sleep 0.001"));
     let (id, source) = newest(home.path());
     let runs = outcomes(home.path(), &id);
     // A round that other load spoilt is measured again.
@@ -57,8 +56,7 @@ fn the_probe_counters_counts_a_command_with_its_children() {
     let test = "the_probe_counters_counts_a_command_with_its_children";
     let home = tempfile::tempdir().unwrap();
     for (probe, of_what) in [("counters", "cpus"), ("counters-by-role", "command")] {
-        let output = run(home.path(), &["-q", "--probe", probe], "sh -c 'sh -c :; :'; :");
-        assert!(output.status.success(), "{output:?}");
+        done(run(home.path(), &["-q", "--probe", probe], "sh -c 'sh -c :; :'; :"));
         let faults = format!("{of_what}_page_faults");
         let (id, _) = newest(home.path());
         for run in outcomes(home.path(), &id) {
@@ -84,8 +82,7 @@ fn the_probe_counters_counts_a_command_with_its_children() {
         let shown = schedlab(home.path(), &["report", "last", "-v"]).output().unwrap();
         assert!(stdout(&shown).contains(&faults), "{shown:?}");
     }
-    let output = run(home.path(), &["-q", "--probe", "conuters"], ":");
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let output = ended(run(home.path(), &["-q", "--probe", "conuters"], ":"), 2);
     assert!(stderr(&output).contains("hint: did you mean `counters`?"), "{output:?}");
 }
 
@@ -93,8 +90,7 @@ fn the_probe_counters_counts_a_command_with_its_children() {
 fn a_command_that_fails_is_reported_with_the_last_that_it_wrote() {
     let home = tempfile::tempdir().unwrap();
     let script = "yes | head -c 3000000; echo; printf 'last \\377words\\n' >&2; exit 3";
-    let output = run(home.path(), &["--strict"], script);
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let output = ended(run(home.path(), &["--strict"], script), 3);
     let shown = stdout(&output);
     let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains("`sh` failed with exit status 3"), "{shown}");
@@ -107,8 +103,7 @@ fn what_a_command_leaves_behind_is_ended() {
     let home = tempfile::tempdir().unwrap();
     // A run that load from outside spoilt is made again before the clean-up.
     let leave = "rm -f ready; mkfifo ready; setsid sh -c 'echo $$ > pid; echo > ready; exec sleep 1000' & read x < ready";
-    let output = run(home.path(), &["-q", "--cleanup", "rm ready"], leave);
-    assert!(output.status.success(), "{output:?}");
+    done(run(home.path(), &["-q", "--cleanup", "rm ready"], leave));
     let pid = std::fs::read_to_string(home.path().join("pid")).unwrap();
     let words = std::fs::read_to_string(format!("/proc/{}/cmdline", pid.trim()));
     assert!(!words.is_ok_and(|words| words.contains("1000")), "{pid} lives");

@@ -6,7 +6,7 @@ use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
 
-use super::support::{schedlab, stderr, stdout};
+use super::support::{done, ended, schedlab, stderr, stdout};
 
 /// Two equal variants, whose figures the null backend invents at once.
 const PLAN: &str = "schema = 1\ntitle = \"two\"\n[measure]\nrounds = 12\nduration = \"2s\"\n\
@@ -601,8 +601,7 @@ fn what_was_decided_or_ran_out_of_time_does_not_go_on() {
     let decided = Home::new();
     let plan = ["run", "./two.toml", "--backend", "null", "--until-decided", "--budget", "1h"];
     let asked = ["--metric", "throughput", "--margin", "50%"];
-    let output = decided.call(&[&plan[..], &asked].concat());
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = done(decided.call(&[&plan[..], &asked].concat()));
     let message = stderr(&output);
     assert!(message.ends_with("10 rounds done, 60 min of the budget left\n"), "{message}");
     let first = ": until it is decided, 60 min of the budget left\n1 round done, ";
@@ -806,8 +805,7 @@ fn what_cannot_be_compared_is_refused_with_a_hint() {
     }
     // Another duration makes it other work.
     home.null("./one.toml", &["--duration", "3s", "--quiet"]);
-    let output = home.call(&["compare", "last", "--against", "last"]);
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let output = ended(home.call(&["compare", "last", "--against", "last"]), 3);
     let words: Vec<String> = stdout(&output).split_whitespace().map(str::to_string).collect();
     assert!(words.join(" ").contains("the duration is 2s and 3s"), "{}", stdout(&output));
     assert!(stderr(&output).contains("hint: schedlab list runs"), "{}", stderr(&output));

@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 
-use crate::support::{campaign, schedlab, stderr, stdout};
+use crate::support::{campaign, done, schedlab, stderr, stdout};
 
 /// Reports name the file of the store, so damaged stores have the same name.
 const DB: &str = "results.db";
@@ -46,8 +46,7 @@ fn questions(plan: &str) -> Vec<Vec<String>> {
 /// The id of the plan that is measured into a new store.
 fn measured(home: &Path) -> String {
     fs::write(home.join("plan.toml"), PLAN).unwrap();
-    let run = ask(home, &["run", "plan.toml", "--backend", "null", "--quiet"]);
-    assert!(run.status.success(), "{run:?}");
+    done(ask(home, &["run", "plan.toml", "--backend", "null", "--quiet"]));
     let export = ask(home, &["export"]);
     let begun: Value = serde_json::from_str(stdout(&export).lines().next().unwrap()).unwrap();
     begun["id"].as_str().unwrap().to_string()

@@ -5,7 +5,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::support::{self, schedlab, stderr, stdout};
+use crate::support::{self, done, ended, schedlab, stderr, stdout};
 
 const PLAN: &str = "schema = 1\n[measure]\nrounds = 12\n[[variant]]\nname = \"default\"\n[[variant]]\n\
     name = \"other\"\nnice = 1\n[[workload]]\nname = \"web\"\nuse = \"schbench\"\n";
@@ -153,8 +153,7 @@ fn what_is_stored_is_tested_without_a_run() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("plan.toml"), format!("{PLAN}{HOLDS}{FAILS}")).unwrap();
     let run = |words: &[&str]| schedlab(home.path(), words).output().unwrap();
-    let output = run(&["run", "plan.toml", "--backend", "null"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = done(run(&["run", "plan.toml", "--backend", "null"]));
     let ids = stored(home.path());
     let said = stderr(&output);
     let last = said.lines().find(|line| line.starts_with("expectations: ")).expect(&said);
@@ -163,8 +162,7 @@ fn what_is_stored_is_tested_without_a_run() {
     let (counts, command) = last.split_once(": schedlab ").unwrap_or_else(|| panic!("{last}"));
     assert_eq!(counts, "expectations: 1 holds, 1 fails");
     assert!(command.starts_with(&test), "{command}");
-    let output = run(&test.split(' ').collect::<Vec<_>>());
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let output = ended(run(&test.split(' ').collect::<Vec<_>>()), 1);
     assert!(stdout(&output).contains("2 expectations: 1 HOLD, 1 FAIL"), "{}", stdout(&output));
     assert_eq!(stored(home.path()), ids, "nothing ran");
     let more = [&test.split(' ').collect::<Vec<_>>()[..], &["--rounds", "3"]].concat();
@@ -173,8 +171,7 @@ fn what_is_stored_is_tested_without_a_run() {
     for words in [&["test", "--resume"][..], &["test", "--resume", "last", "plan.toml"]] {
         assert_eq!(run(words).status.code(), Some(2), "{words:?}");
     }
-    let resumed = run(&["test", "--resume", &ids[0]]);
-    assert_eq!(resumed.status.code(), Some(1), "{}", stderr(&resumed));
+    let resumed = ended(run(&["test", "--resume", &ids[0]]), 1);
     assert!(stdout(&resumed).contains("1 HOLD, 1 FAIL"), "{}", stdout(&resumed));
 }
 
@@ -221,8 +218,7 @@ fn what_is_wrong_is_refused_before_anything_runs() {
         assert!(message.contains("hint:"), "{message}");
     }
     let better = "[[expect]]\nmetric = \"*_switches\"\nis = \"not-worse\"\n";
-    let counter = test(home.path(), &format!("{PLAN}{better}"), &["--probe", "sched"]);
-    assert_eq!(counter.status.code(), Some(2), "{}", stderr(&counter));
+    let counter = ended(test(home.path(), &format!("{PLAN}{better}"), &["--probe", "sched"]), 2);
     let says = "is = \"more\" or is = \"less\"";
     assert!(stderr(&counter).contains(says), "{}", stderr(&counter));
     let other = "[[expect]]\nmetric = \"worker_wakeups\"\nis = \"more\"\n";
@@ -242,8 +238,7 @@ fn what_is_wrong_is_refused_before_anything_runs() {
 fn what_was_not_measured_is_said_and_is_no_success() {
     let home = tempfile::tempdir().unwrap();
     let plan = format!("{PLAN}[[workload]]\nname = \"far\"\nuse = \"spin\"\nllcs = [64]\n{HOLDS}");
-    let output = test(home.path(), &plan, &[]);
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let output = ended(test(home.path(), &plan, &[]), 3);
     assert!(
         stdout(&output).contains("HOLDS") && stdout(&output).contains("llcs"),
         "{}",

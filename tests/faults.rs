@@ -6,7 +6,7 @@ use std::process::{Child, Output, Stdio};
 
 use crate::pools;
 use crate::support::{
-    self, assert_gone, done, metric, outcomes, schedlab, signal, stderr, stdout, wait_for,
+    self, assert_gone, done, ended, metric, outcomes, schedlab, signal, stderr, stdout, wait_for,
 };
 
 /// A plan of one workload, with runs that last until something ends them.
@@ -142,8 +142,7 @@ fn an_interrupt_leaves_a_resumable_plan_and_no_process() {
     let schedlab_process = start(home.path(), &endless("use = \"spin\"\ncount = 3"));
     let runner = runner(schedlab_process.id(), 3);
     signal(schedlab_process.id(), "-INT");
-    let output = schedlab_process.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    let output = ended(schedlab_process.wait_with_output().unwrap(), 130);
     let said = stderr(&output);
     assert!(said.contains("hint: schedlab run --resume"), "{said}");
     assert_gone(runner);
@@ -178,8 +177,7 @@ fn a_second_signal_ends_it_at_once_and_names_what_undoes_the_changes() {
         signal(schedlab.id(), "-INT");
         signal(schedlab.id(), "-TERM");
         signal(schedlab.id(), "-CONT");
-        let output = schedlab.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(130), "{output:?}");
+        let output = ended(schedlab.wait_with_output().unwrap(), 130);
         let said = stderr(&output);
         assert_eq!(said.contains("second signal"), has_changes, "{said}");
         assert_eq!(said.ends_with("hint: schedlab restore\n"), has_changes, "{said}");
@@ -220,8 +218,7 @@ fn what_nohup_ignores_stays_ignored() {
     let process = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     runner(process.id(), 1);
     signal(process.id(), "-HUP");
-    let output = process.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    done(process.wait_with_output().unwrap());
 }
 
 #[test]
@@ -244,8 +241,7 @@ fn two_do_not_measure_each_other() {
     let home = tempfile::tempdir().unwrap();
     let mut first = start(home.path(), &endless("use = \"spin\""));
     runner(first.id(), 1);
-    let second = schedlab(home.path(), &["run", "smoke"]).output().unwrap();
-    assert_eq!(second.status.code(), Some(3), "{second:?}");
+    let second = ended(schedlab(home.path(), &["run", "smoke"]), 3);
     assert!(stderr(&second).contains("another schedlab is measuring"), "{}", stderr(&second));
     first.kill().unwrap();
     first.wait().unwrap();

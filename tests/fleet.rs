@@ -11,7 +11,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use crate::support::{done, schedlab, signal, skip, stderr, stdout, wait_for};
+use crate::support::{done, ended, schedlab, signal, skip, stderr, stdout, wait_for};
 
 const NODES: usize = 3;
 const DAEMONS: [&str; 4] = ["munged", "slurmctld", "slurmd", "sbatch"];
@@ -308,8 +308,7 @@ fn an_interrupted_plan_is_cancelled_and_goes_on() {
         plans.flatten().next()?.file_name().into_string().ok()
     });
     let again = ["run", "--resume", &id, "--db", "fleet.db", "--fleet", "slurm", "--quiet"];
-    let second = cluster.schedlab(&again).output().unwrap();
-    assert_eq!(second.status.code(), Some(3), "{second:?}");
+    let second = ended(cluster.schedlab(&again), 3);
     assert!(
         stderr(&second).contains("another schedlab is running the plan"),
         "{}",
@@ -484,8 +483,7 @@ fn a_task_that_ran_twice_counts_once() {
         .asked("slurm,nodes=2,partition=a b", &["--", "--time=5"])
         .env("RESTARTS", "1 0")
         .output();
-    let run = run.unwrap();
-    assert!(run.status.success(), "{}", stderr(&run));
+    done(run.unwrap());
     assert_eq!(events(stubs.home.path(), "fleet.db"), at_home(stubs.home.path()));
     let calls = stubs.calls();
     let array = calls.lines().find(|call| !call.contains("--test-only")).unwrap();
@@ -591,8 +589,7 @@ fn what_slurm_does_not_take_is_an_error_before_anything_runs() {
         (&["--fleet", "slurm,exclusive", "--", "-n4"], "sets sbatch's option -n"),
         (&["--fleet", "slurm,exclusive", "--rounds", "0"], "--rounds"),
     ] {
-        let run = stubs.schedlab(&["run", "./plan.toml"]).args(more).output().unwrap();
-        assert_eq!(run.status.code(), Some(2), "{run:?}");
+        let run = ended(stubs.schedlab(&["run", "./plan.toml"]).args(more), 2);
         assert!(stderr(&run).contains(text), "{}", stderr(&run));
     }
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::kernels::{Machine, bzimage, is_amd64};
-use crate::support::{signal, stderr, stdout};
+use crate::support::{done, ended, signal, stderr, stdout};
 
 /// `$F` is the folder of the machine; a file `on-NAME` there is run first.
 const MAKE: &str = r#"while [ $# -gt 1 ]; do
@@ -310,8 +310,7 @@ fn what_is_missing_for_a_build_is_named_with_its_package() {
         std::os::unix::fs::symlink(site.machine.path("bin/gcc"), few.join(name)).unwrap();
     }
     let mut command = site.machine.command(&BUILD);
-    let output = command.env("PATH", &few).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let output = ended(command.env("PATH", &few), 3);
     let message = stderr(&output);
     assert!(message.starts_with("error: cannot build kernels here: there is no flex, no bison"));
     assert!(message.contains("flex bison"), "{message}");
@@ -380,8 +379,7 @@ fn a_tree_is_built_as_it_is_and_left_as_it_was() {
     let site = Site::new();
     let tree = tree(&site);
     let built = |more: &[&str]| {
-        let output = build_tree(&site, &[&["./linux"], more].concat());
-        assert!(output.status.success(), "{output:?}");
+        let output = done(build_tree(&site, &[&["./linux"], more].concat()));
         (site.digest(), stderr(&output))
     };
     let (clean, message) = built(&[]);
@@ -404,8 +402,7 @@ fn a_tree_is_built_as_it_is_and_left_as_it_was() {
 
     let bare = site.machine.path("home/bare");
     git(&tree, &["clone", "--quiet", "--bare", ".", bare.to_str().unwrap()]);
-    let output = build_tree(&site, &["./bare", "--rev", "v1"]);
-    assert!(output.status.success(), "{output:?}");
+    done(build_tree(&site, &["./bare", "--rev", "v1"]));
     assert_eq!(site.digest(), clean);
 
     // The same without a repository.

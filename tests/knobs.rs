@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::support;
-use crate::support::{metric, outcomes, schedlab, stderr};
+use crate::support::{ended, metric, outcomes, schedlab, stderr};
 
 /// Two spinning sets on one CPU, for half a second; the second with these knobs.
 fn plan(variant: &str, sets: [&str; 2]) -> String {
@@ -123,8 +123,7 @@ fn what_one_set_cannot_have_skips_the_cell_with_its_reason() {
     let text = plan("", ["", "knobs = { affinity = \"60000\" }"]);
     let text = text.replace("[placement]\ncpus = \"0\"\n", "");
     std::fs::write(home.path().join("plan.toml"), text).unwrap();
-    let output = schedlab(home.path(), &["run", "./plan.toml"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let output = ended(schedlab(home.path(), &["run", "./plan.toml"]), 3);
     let said = stderr(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("worker set `second`: CPUs 60000 were refused"), "{said}");
 }

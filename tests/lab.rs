@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use support::{
-    assert_gone, done, metric, schedlab, signal, skip, stderr, stdout, wait_for, with_mounts,
+    assert_gone, done, ended, metric, schedlab, signal, skip, stderr, stdout, wait_for, with_mounts,
 };
 
 const QEMU: &str = "qemu-system-x86_64";
@@ -382,8 +382,7 @@ fn a_kernel_comes_from_the_machines_own_mirror() {
 fn a_machine_without_qemu_gets_a_hint() {
     let home = tempfile::tempdir().unwrap();
     let mut command = schedlab(home.path(), &["run", "smoke", "--backend", "lab"]);
-    let output = command.env("PATH", home.path()).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let output = ended(command.env("PATH", home.path()), 3);
     let message = stderr(&output);
     assert!(message.contains("qemu-system-x86_64 cannot be started"), "{message}");
     assert!(message.contains("hint: install it: apt-get install qemu-system-x86"), "{message}");
@@ -398,8 +397,7 @@ fn a_plan_without_its_kernels_fails_before_anything_runs() {
     let home = tempfile::tempdir().unwrap();
     for more in [&["--dry-run"][..], &[]] {
         let arguments = [&["run", "lab-quick", "--backend", "lab"], more].concat();
-        let output = schedlab(home.path(), &arguments).output().unwrap();
-        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        let output = ended(schedlab(home.path(), &arguments), 3);
         assert_eq!(stdout(&output), "", "no table and no report");
         let message = stderr(&output);
         let hint = "hint: schedlab kernel get debian:6.1 debian:6.12\n";
@@ -432,8 +430,7 @@ fn a_file_that_cannot_be_read_is_said_before_anything_runs() {
     let load =
         "[[workload]]\nuse = \"command\"\ncommand = [\"true\"]\nfiles = [\"/no/such/file\"]\n";
     for more in [&["--dry-run"][..], &[]] {
-        let output = laboratory.run(&plan(PATIENT, "cpus = 1", load), more).output().unwrap();
-        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        let output = ended(laboratory.run(&plan(PATIENT, "cpus = 1", load), more), 3);
         let said = stdout(&output) + &stderr(&output);
         assert!(said.contains("cannot read /no/such/file: No such file"), "{said}");
         assert!(!said.contains("--resume"), "{said}");
@@ -509,8 +506,7 @@ fn a_machine_that_differs_when_it_is_booted_again_is_found_by_verify() {
     );
     let path = laboratory.emulator_after("coarse-timers", &script);
     let mut run = laboratory.run(&plan(PATIENT, "cpus = 1", PIPE), &["--verify"]);
-    let output = run.env("PATH", path).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    ended(run.env("PATH", path), 3);
     let (status, why) = &laboratory.outcomes()[0];
     assert_eq!(status, "failed");
     assert!(why.starts_with("not exact: two boots differ: "), "{why}");
@@ -539,8 +535,7 @@ fn a_machine_is_booted_once_for_all_plans() {
     let listed = stdout(&schedlab(laboratory.0.path(), &["cache"]).output().unwrap());
     assert!(listed.contains(" MiB ") && !listed.contains("stale"), "{listed}");
     laboratory.forbid_boots();
-    let output = run();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    done(run());
     assert_eq!(laboratory.ended(), booted);
     // A truncated machine is not used. One that loads its probes again needs no boot.
     let machines = laboratory.machines();
@@ -554,8 +549,7 @@ fn a_machine_is_booted_once_for_all_plans() {
     assert_eq!(laboratory.ended(), booted);
     truncate(0);
     truncate(1);
-    let output = run();
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    ended(run(), 3);
     assert!(laboratory.outcomes()[0].1.contains("no boot"), "{:?}", laboratory.outcomes());
     fs::remove_file(laboratory.path("no-boots")).unwrap();
     assert_eq!(run().status.code(), Some(0));
@@ -716,15 +710,13 @@ fn a_machine_that_cannot_be_read_is_an_error_with_a_hint() {
             fs::write(home.path().join("machine.toml"), text).unwrap();
         }
         let run = ["run", "./plan.toml", "--backend", "lab"];
-        let output = schedlab(home.path(), &run).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let output = ended(schedlab(home.path(), &run), 2);
         let message = stderr(&output);
         assert!(message.contains(says) && message.contains("hint: "), "{message}");
         assert!(message.contains("schedlab twin -o "), "{message}");
         // `--machine` is refused in the same way, whether or not the plan names a machine.
         let run = ["run", "smoke", "--backend", "lab", "--machine", "machine.toml"];
-        let output = schedlab(home.path(), &run).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let output = ended(schedlab(home.path(), &run), 2);
         assert!(stderr(&output).contains(says), "{output:?}");
     }
 }
@@ -1117,8 +1109,7 @@ fn work_runs_on_the_last_level_caches_that_a_guest_has() {
     assert!((0.49..0.51).contains(&share), "{share}");
     let three = model.load.replace("llcs = 1", "llcs = 3");
     let plan = plan(PATIENT, "cpus = 2\nsockets = 2", &three);
-    let output = model.laboratory.run(&plan, &[]).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let output = ended(model.laboratory.run(&plan, &[]), 3);
     let said =
         String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("the CPUs 0-1 have 2 last-level caches"), "{said}");
@@ -1247,8 +1238,7 @@ fn a_program_of_this_machine_is_the_same_to_the_bit_in_a_guest() {
     let executes = format!("/bin/sleep 0.01 && {no_module}");
     done(laboratory.run(&plan(&executes), &["--verify"]));
     assert_eq!(laboratory.time(), "exact");
-    let output = laboratory.run(&plan("/bin/true"), &[]).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    ended(laboratory.run(&plan("/bin/true"), &[]), 3);
     let (status, reason) = &laboratory.outcomes()[0];
     assert_eq!(status, "failed");
     assert!(reason.contains("exit status 127") && reason.contains("not found"), "{reason}");
@@ -1387,8 +1377,7 @@ fn a_guest_that_hangs_is_ended_when_its_time_is_up() {
     let rest = "[[variant]]\nname = \"hangs\"\n\
                 kernel-args = \"rdinit=/nonesuch root=/dev/nonesuch rootwait loglevel=7\"\n";
     let plan = plan("grace = \"1s\"", "cpus = 1", &format!("{rest}{PIPE}"));
-    let output = laboratory.run(&plan, &[]).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    ended(laboratory.run(&plan, &[]), 3);
     let late = "the guest did not start its first process within 3 s of CPU time";
     // On a loaded host its console may still be empty.
     let (status, reason) = &laboratory.outcomes()[0];
@@ -1404,8 +1393,7 @@ fn a_guest_that_runs_out_of_memory_says_so() {
     let load = "[[workload]]\nuse = \"schbench\"\nthreads = 32\ncache-footprint = \"64MiB\"\n";
     // Half of the guest's memory must hold this program with its symbols.
     let plan = plan(PATIENT, "cpus = 1\nmemory = \"384MiB\"", load);
-    let output = laboratory.run(&plan, &[]).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    ended(laboratory.run(&plan, &[]), 3);
     assert_kept(&laboratory, &laboratory.outcomes()[0], &["Out of memory"]);
     assert_eq!(laboratory.kept(), 0, "no run");
 }
@@ -1421,8 +1409,7 @@ fn a_scheduler_that_the_kernel_ejects_fails_its_run() {
     let rest = "[[variant]]\nname = \"ejected\"\nkernel = \"debian:6.18\"\nscx = \"fifo\"\n\
                 policy = \"fifo\"\n[[workload]]\nuse = \"spin\"\nwork = \"10ms\"\n";
     let plan = plan(PATIENT, "cpus = 1\nspeed = \"8ns\"", rest).replace("100ms", "45s");
-    let output = laboratory.run(&plan, &[]).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    ended(laboratory.run(&plan, &[]), 3);
     let did_not_last = "the scheduler fifo (schedlab_fifo) did not last: sched_ext is ";
     // By its own watchdog or, with the guest of another build, by RCU's, which comes at the same time.
     let kernels_word = "BPF scheduler \"schedlab_fifo\" disabled (";
@@ -1491,8 +1478,7 @@ fn runs_whose_guests_are_always_killed_are_missing_until_they_are_resumed() {
     let Some(laboratory) = Laboratory::without_machines(test) else { return };
     let script = "case \"$*\" in *' -incoming '*) kill -KILL $$;; esac";
     let path = laboratory.emulator_after("killed", script);
-    let output = laboratory.run(&to_be_killed(), &[]).env("PATH", path).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let output = ended(laboratory.run(&to_be_killed(), &[]).env("PATH", path), 3);
     let said = stderr(&output);
     assert!(said.contains("2 runs are missing"), "{said}");
     assert!(said.contains("QEMU ended with signal: 9 (SIGKILL)"), "{said}");
@@ -1510,8 +1496,7 @@ fn an_interrupt_ends_all_guests_and_the_plan_can_be_resumed() {
     let Some(laboratory) = Laboratory::without_machines(test) else { return };
     let (process, guests) = laboratory.with_guests(&plan(PATIENT, "cpus = 1", PIPE));
     signal(process.id(), "-INT");
-    let output = process.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    let output = ended(process.wait_with_output().unwrap(), 130);
     assert!(stderr(&output).contains("hint: schedlab run --resume"), "{}", stderr(&output));
     guests.into_iter().for_each(assert_gone);
     assert_eq!(folders(&laboratory), BTreeSet::new());
@@ -1538,8 +1523,8 @@ fn a_kill_ends_all_guests_and_the_next_run_removes_their_files() {
     assert!(left.len() == 1 && left.iter().all(|name| name.starts_with(&of_it)), "{left:?}");
     let mut next = laboratory.run(&plan(PATIENT, "cpus = 1", PIPE), &[]);
     laboratory.forbid_guests();
-    let output = next.env("PATH", laboratory.emulator(1)).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "it has no QEMU: {output:?}");
+    // It has no QEMU.
+    ended(next.env("PATH", laboratory.emulator(1)), 3);
     assert_eq!(folders(&laboratory), BTreeSet::new());
 }
 
@@ -1729,8 +1714,7 @@ fn what_one_user_measured_another_one_takes_from_a_web_server() {
     let netrc = first.path(".netrc");
     fs::write(&netrc, "machine 127.0.0.1 login ci password s3cret\n").unwrap();
     fs::set_permissions(&netrc, fs::Permissions::from_mode(0o644)).unwrap();
-    let readable = run(&first, "http", &[]).output().unwrap();
-    assert_eq!(readable.status.code(), Some(2), "{readable:?}");
+    let readable = ended(run(&first, "http", &[]), 2);
     assert!(stderr(&readable).contains("hint: chmod 600 "), "{readable:?}");
     fs::set_permissions(&netrc, fs::Permissions::from_mode(0o600)).unwrap();
     let measured = run(&first, "http", &[]).output().unwrap();

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::support::{done, schedlab, stderr};
+use crate::support::{done, ended, schedlab, stderr};
 
 const NO_FOLDER: &str = "/dev/null/home";
 
@@ -60,14 +60,13 @@ fn a_dry_run_makes_nothing() {
 #[test]
 fn a_limit_of_file_sizes_is_an_error_with_a_reason() {
     let home = tempfile::tempdir().unwrap();
-    let output = limited(home.path(), 1, "exec schedlab list knobs >out");
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let output = ended(limited(home.path(), 1, "exec schedlab list knobs >out"), 3);
     let said = stderr(&output);
     assert!(said.contains("cannot write to standard output: File too large"), "{said}");
     assert!(said.contains("hint: raise the limit of file sizes: ulimit -f"), "{said}");
     // The store does not fit, either.
-    let output = limited(home.path(), 8, "exec schedlab run smoke --backend null --rounds 2");
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let output =
+        ended(limited(home.path(), 8, "exec schedlab run smoke --backend null --rounds 2"), 3);
     let said = stderr(&output);
     assert!(said.contains("error: ") && said.contains("ulimit -f"), "{said}");
 }

@@ -8,7 +8,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 use serde_json::Value;
 
-use crate::support::{checkout, metric, outcomes, schedlab, stderr};
+use crate::support::{checkout, done, ended, metric, outcomes, schedlab, stderr};
 
 /// Names that a spreadsheet would take for a formula, or a shell for a command.
 const PLAN: &str = r#"
@@ -58,8 +58,7 @@ fn what_is_stored_is_in_the_files_and_read_back() {
     std::fs::write(home.path().join("plan.toml"), PLAN).unwrap();
     let call = |words: &str| call(home.path(), words);
     assert!(call("run plan.toml --backend null -q").status.success());
-    let export = call("export --format parquet -o out --with histograms,windows");
-    assert!(export.status.success(), "{export:?}");
+    done(call("export --format parquet -o out --with histograms,windows"));
     let folder = std::fs::read_dir(home.path().join("out")).unwrap().next().unwrap().unwrap();
     let id = folder.file_name().into_string().unwrap();
     let id = id.strip_prefix("plan=").unwrap();
@@ -134,8 +133,7 @@ fn what_is_there_is_replaced_only_where_that_is_asked_for() {
     std::fs::write(&file, "mine").unwrap();
     // Another plan is not written, either.
     assert!(call("run plan.toml --backend null -q --seed 6").status.success());
-    let refused = call("export --format parquet -o out");
-    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+    let refused = ended(call("export --format parquet -o out"), 3);
     assert!(stderr(&refused).contains("is there already\nhint: replace it: --overwrite"));
     assert_eq!((std::fs::read_to_string(&file).unwrap().as_str(), names().len()), ("mine", 1));
     assert!(call("export --format parquet -o out --overwrite").status.success());
@@ -154,8 +152,7 @@ fn what_is_there_is_replaced_only_where_that_is_asked_for() {
         assert!(stderr(&wrong).contains(hint), "{words}: {wrong:?}");
     }
     std::fs::write(home.path().join("file"), "").unwrap();
-    let nowhere = call("export --format parquet -o file/x");
-    assert_eq!(nowhere.status.code(), Some(3), "{nowhere:?}");
+    ended(call("export --format parquet -o file/x"), 3);
 }
 
 #[test]

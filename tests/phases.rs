@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{done, metric, schedlab, stderr, stdout};
+use crate::support::{done, ended, metric, schedlab, stderr, stdout};
 
 /// The events of one round of these works: three windows of 100 ms, which are ten times as long where a busy machine
 /// did not do enough in them.
@@ -146,8 +146,7 @@ fn a_phase_beyond_a_run_that_is_made_shorter_is_refused() {
     let plan = "schema = 1\n[[workload]]\nuse = \"spin\"\nat = \"2s\"\n";
     std::fs::write(home.path().join("plan.toml"), plan).unwrap();
     let words = ["run", "-q", "plan.toml", "--backend", "null", "--duration", "1s"];
-    let output = schedlab(home.path(), &words).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let output = ended(schedlab(home.path(), &words), 2);
     assert!(stderr(&output).contains("begins at 2s"), "{output:?}");
     done(schedlab(home.path(), &words[..5]));
 }

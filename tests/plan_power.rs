@@ -1,6 +1,6 @@
 //! `schedlab plan-power` as a user calls it, on the null backend.
 
-use super::support::{schedlab, stderr, stdout};
+use super::support::{done, ended, schedlab, stderr, stdout};
 
 const PLAN: &str = "schema = 1\ntitle = \"power\"\n[measure]\nrounds = 12\nduration = \"2s\"\n\
     warmup = \"1s\"\n[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n\
@@ -19,27 +19,22 @@ fn home() -> tempfile::TempDir {
 #[test]
 fn what_is_not_known_comes_with_the_command_that_measures_it() {
     let home = home();
-    let nothing = run(&home, &["plan-power", "./plan.toml"]);
-    assert_eq!(nothing.status.code(), Some(3), "{nothing:?}");
+    let nothing = ended(run(&home, &["plan-power", "./plan.toml"]), 3);
     let command = "schedlab run ./plan.toml --backend null --aa --rounds 10";
     assert!(stdout(&nothing).contains("== spin\nnot known: "), "{}", stdout(&nothing));
     assert!(stderr(&nothing).contains(&format!("hint: {command}\n")), "{}", stderr(&nothing));
     // The same plan for longer is other work.
-    let other = run(&home, &["run", "./plan.toml", "--aa", "--duration", "4s", "--quiet"]);
-    assert_eq!(other.status.code(), Some(0), "{other:?}");
-    let nothing = run(&home, &["plan-power", "./plan.toml"]);
-    assert_eq!(nothing.status.code(), Some(3), "{nothing:?}");
+    done(run(&home, &["run", "./plan.toml", "--aa", "--duration", "4s", "--quiet"]));
+    let nothing = ended(run(&home, &["plan-power", "./plan.toml"]), 3);
     assert!(stdout(&nothing).contains("the duration is 2s and 4s"), "{}", stdout(&nothing));
 }
 
 #[test]
 fn from_aa_runs_follow_rounds_and_time() {
     let home = home();
-    let aa = run(&home, &["run", "./plan.toml", "--aa", "--rounds", "10", "--quiet"]);
-    assert_eq!(aa.status.code(), Some(0), "{aa:?}");
+    done(run(&home, &["run", "./plan.toml", "--aa", "--rounds", "10", "--quiet"]));
     let metric = ["--metric", "throughput"];
-    let power = run(&home, &[&["plan-power", "./plan.toml"], &metric[..]].concat());
-    assert_eq!(power.status.code(), Some(0), "{power:?}");
+    let power = done(run(&home, &[&["plan-power", "./plan.toml"], &metric[..]].concat()));
     let shown = stdout(&power);
     assert!(shown.contains("10 A/A\n"), "{shown}");
     // Numbers end where their headings do.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::support;
-use crate::support::{metric, outcomes, schedlab, stderr, stdout};
+use crate::support::{ended, metric, outcomes, schedlab, stderr, stdout};
 
 /// Holds off other tests that make cpusets: exclusive ones of the same CPUs refuse each other.
 fn turn() -> File {
@@ -78,8 +78,7 @@ fn workers_have_the_cpus_of_their_pool_and_no_others() {
 fn a_pool_without_cpus_that_is_not_there_ends_the_plan() {
     let home = tempfile::tempdir().unwrap();
     plan(home.path(), "pool = \"schedlab-test-none\"", "500ms");
-    let output = schedlab(home.path(), &["run", "./plan.toml"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let output = ended(schedlab(home.path(), &["run", "./plan.toml"]), 3);
     let said = stderr(&output);
     assert!(said.contains("there is no pool `schedlab-test-none`"), "{said}");
 }
@@ -88,8 +87,7 @@ fn a_pool_without_cpus_that_is_not_there_ends_the_plan() {
 fn a_name_that_leads_elsewhere_is_refused_with_its_place() {
     let home = tempfile::tempdir().unwrap();
     plan(home.path(), "cpus = \"0\"\npool = \"../init\"", "1s");
-    let output = schedlab(home.path(), &["run", "./plan.toml"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let output = ended(schedlab(home.path(), &["run", "./plan.toml"]), 2);
     insta::assert_snapshot!(stderr(&output), @r#"
     error: `../init` is not the name of a pool
      --> ./plan.toml:8:8

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::support::{checkout, skip, stderr, stdout};
+use crate::support::{checkout, done, ended, skip, stderr, stdout};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -55,8 +55,7 @@ fn a_release_has_the_same_bytes_from_two_folders() {
     }
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let sums = folders.each_ref().map(|folder| {
-        let output = release(folder.path(), VERSION, "");
-        assert!(output.status.success(), "{}", stderr(&output));
+        let output = done(release(folder.path(), VERSION, ""));
         stdout(&output)
     });
     assert_eq!(sums[0], sums[1]);
@@ -80,8 +79,7 @@ fn a_release_has_the_same_bytes_from_two_folders() {
     let check =
         Command::new("sha256sum").args(["--check", "SHA256SUMS"]).current_dir(&out).output();
     assert!(check.unwrap().status.success());
-    let wrong = release(folders[0].path(), "99.0.0", "");
-    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+    let wrong = ended(release(folders[0].path(), "99.0.0", ""), 2);
     assert!(stderr(&wrong).contains(&format!("hint: make release VERSION={VERSION}")), "{wrong:?}");
 }
 
@@ -102,8 +100,7 @@ fn a_release_for_another_architecture_joins_the_first() {
     let started = folder.path().join("started");
     let mark = format!("sh -c 'echo >>{}; exec \"$0\" \"$@\"'", started.display());
     script(folder.path().join("qemu-aarch64"), &mark);
-    let output = release(folder.path(), VERSION, "aarch64-unknown-linux-gnu");
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = done(release(folder.path(), VERSION, "aarch64-unknown-linux-gnu"));
     let own = format!("schedlab_{VERSION}_arm64.deb");
     for wanted in [&first, &own, &format!("schedlab-{VERSION}-aarch64-linux.tar.gz")] {
         assert!(stdout(&output).contains(wanted), "{wanted}: {}", stdout(&output));
@@ -116,8 +113,7 @@ fn a_release_for_another_architecture_joins_the_first() {
         run("dpkg-deb", &["--field", own.to_str().unwrap(), "Architecture"]).trim(),
         "arm64"
     );
-    let other = release(folder.path(), VERSION, "riscv64gc-unknown-linux-gnu");
-    assert_eq!(other.status.code(), Some(2), "{other:?}");
+    let other = ended(release(folder.path(), VERSION, "riscv64gc-unknown-linux-gnu"), 2);
     assert!(stderr(&other).contains("`riscv64gc`"), "{other:?}");
 }
 
@@ -131,8 +127,7 @@ fn the_deb_is_installed_and_removed_without_a_trace() {
         return skip(test, "privilege: dpkg gives files to root");
     }
     let folder = tempfile::tempdir().unwrap();
-    let output = release(folder.path(), VERSION, "");
-    assert!(output.status.success(), "{}", stderr(&output));
+    done(release(folder.path(), VERSION, ""));
     let root = folder.path().join("root");
     let database = root.join("var/lib/dpkg");
     std::fs::create_dir_all(database.join("updates")).unwrap();

@@ -33,8 +33,7 @@ fn a_file_runs_as_the_plan_that_print_shows() {
     let printed = run(&["--print"]);
     let text = stdout(&printed);
     assert!(text.contains("steps = [\n  \"burn 100us\",\n  \"post s\",\n"), "{text}");
-    let done = run(&["-q", "--rounds", "1", "--events", "events"]);
-    assert!(done.status.success(), "{done:?}");
+    done(run(&["-q", "--rounds", "1", "--events", "events"]));
     let events = std::fs::read_to_string(home.path().join("events")).unwrap();
     let ended = events.lines().find(|line| line.contains("\"event\":\"run_ended\"")).unwrap();
     let outcome = serde_json::from_str::<Value>(ended).unwrap()["outcome"].clone();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use regex::Regex;
 
 use super::support::signal;
-use super::support::{schedlab, stderr, stdout};
+use super::support::{done, schedlab, stderr, stdout};
 
 /// The smallest load that shows all of the output.
 const SMALL: [&str; 8] = ["-r", "2", "-t", "1", "-F", "16", "-n", "1"];
@@ -146,8 +146,7 @@ fn a_file_keeps_what_it_holds_until_the_run_has_ended() {
     }
     assert_eq!(std::fs::read_to_string(&kept).unwrap(), long);
     assert!(!fresh.exists(), "a file without a result is left behind");
-    let written = schbench(home.path(), &[&SMALL[..], &["-r", "1", "-j", "kept.json"]].concat());
-    assert!(written.status.success(), "{written:?}");
+    done(schbench(home.path(), &[&SMALL[..], &["-r", "1", "-j", "kept.json"]].concat()));
     let json: serde_json::Value =
         serde_json::from_slice(&std::fs::read(&kept).unwrap()).expect("nothing of the old is left");
     assert_eq!(json["int"]["runtime"], 1);

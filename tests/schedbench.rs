@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use super::support::{schedlab, stderr, stdout};
+use super::support::{done, ended, schedlab, stderr, stdout};
 
 const TEMPLATE: &str = r#"{ "Input": {
   "WorkerPresets": { "A": { "Args": [ "burnwait", "70", "200000" ] } },
@@ -27,8 +27,7 @@ fn read(home: &Path, name: &str) -> String {
 fn planned() -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     write(home.path(), "sample.bench", TEMPLATE);
-    let output = schedbench(home.path(), &["-t", "sample.bench", "plan"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    done(schedbench(home.path(), &["-t", "sample.bench", "plan"]));
     let plan = read(home.path(), "test.bench");
     let short = plan.replace("\"RuntimeSeconds\":10", "\"RuntimeSeconds\":1");
     assert_ne!(plan, short, "{plan}");
@@ -63,8 +62,7 @@ fn what_can_be_run_is_run_stored_and_reported_and_the_rest_skipped() {
     assert!(page.starts_with("<!DOCTYPE html>") && !page.contains("://"), "{page:.300}");
     // Only runs that are impossible here are left.
     let before = read(home.path(), "test.bench");
-    let again = schedbench(home.path(), &["run"]);
-    assert_eq!(again.status.code(), Some(3), "{}", stderr(&again));
+    ended(schedbench(home.path(), &["run"]), 3);
     assert_eq!(read(home.path(), "test.bench"), before);
 }
 
@@ -86,8 +84,7 @@ fn a_scheduler_may_be_a_variant_of_a_plan() {
         2,
         "{errors}"
     );
-    let output = schedbench(home.path(), &["--variants", "nowhere.toml", "run"]);
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    let output = ended(schedbench(home.path(), &["--variants", "nowhere.toml", "run"]), 2);
     assert!(stderr(&output).contains("`nowhere.toml`"), "{}", stderr(&output));
 }
 
@@ -119,8 +116,7 @@ fn xen_workers_are_skipped_and_never_started_as_processes() {
     let home = planned();
     let plan = read(home.path(), "test.bench").replacen('{', "{\"WorkerType\":1,", 1);
     write(home.path(), "test.bench", &plan);
-    let output = schedbench(home.path(), &["run"]);
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let output = ended(schedbench(home.path(), &["run"]), 3);
     let errors = stderr(&output);
     assert_eq!(errors.matches("workers that are guests need Xen").count(), 2, "{errors}");
     assert_eq!(errors.matches("batch is not a scheduler of Xen").count(), 2, "{errors}");
@@ -147,8 +143,7 @@ fn the_null_backend_fills_a_file_with_reports_of_every_second() {
     let home = tempfile::tempdir().unwrap();
     write(home.path(), "sample.bench", TEMPLATE);
     schedbench(home.path(), &["-t", "sample.bench", "plan"]);
-    let output = schedbench(home.path(), &["--backend", "null", "run"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    done(schedbench(home.path(), &["--backend", "null", "run"]));
     let file: serde_json::Value = serde_json::from_str(&read(home.path(), "test.bench")).unwrap();
     let runs = file["Runs"].as_array().unwrap();
     let raw = runs.iter().filter_map(|run| run["Results"]["Raw"].as_array());
@@ -247,13 +242,13 @@ fn a_file_is_read_when_nobody_else_measures() {
     while !waits() {
         std::thread::yield_now();
     }
-    let done = read(home.path(), "test.bench").replace("\"Completed\":false", "\"Completed\":true");
-    write(home.path(), "test.bench", &done);
+    let ended =
+        read(home.path(), "test.bench").replace("\"Completed\":false", "\"Completed\":true");
+    write(home.path(), "test.bench", &ended);
     drop(lock);
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = done(child.wait_with_output().unwrap());
     assert!(stderr(&output).contains("every run is completed"), "{output:?}");
-    assert_eq!(read(home.path(), "test.bench"), done);
+    assert_eq!(read(home.path(), "test.bench"), ended);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::Value;
 
 use crate::support::skip;
-use crate::support::{done, schedlab, stderr, stdout};
+use crate::support::{done, ended, schedlab, stderr, stdout};
 
 const NEEDS: &str = "privilege to load BPF programs";
 
@@ -119,8 +119,7 @@ fn a_process_that_ends_early_ends_the_score_and_its_living_children_are_watched(
 fn a_process_that_is_not_there_is_refused() {
     let home = tempfile::tempdir().unwrap();
     for pid in ["2147483647", "0"] {
-        let output = schedlab(home.path(), &["score", "--pid", pid]).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let output = ended(schedlab(home.path(), &["score", "--pid", pid]), 2);
         assert!(stderr(&output).contains("there is no process"), "{}", stderr(&output));
     }
 }
@@ -217,8 +216,7 @@ fn files_keep_what_they_hold_until_the_scoreboard_is_whole() {
 fn an_output_that_cannot_be_written_is_named() {
     let home = tempfile::tempdir().unwrap();
     let args = ["score", "--source", "procfs", "-o", "/dev/full", "--system", "--duration", "50ms"];
-    let output = schedlab(home.path(), &args).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let output = ended(schedlab(home.path(), &args), 3);
     assert!(stderr(&output).contains("cannot write /dev/full"), "{output:?}");
     for (command, code) in [("true", 3), ("false", 1)] {
         let args = ["score", "--source", "procfs", "-o", "/dev/full", "--", command];
@@ -227,8 +225,7 @@ fn an_output_that_cannot_be_written_is_named() {
         assert!(stderr(&output).contains("cannot write /dev/full"), "{output:?}");
     }
     let nowhere = ["score", "-o", "no/folder/x", "--", "true"];
-    let output = schedlab(home.path(), &nowhere).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let output = ended(schedlab(home.path(), &nowhere), 3);
     assert!(
         stderr(&output).contains("\nhint: its folder must be there: mkdir -p no/folder\n"),
         "{output:?}"

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::support::{schedlab, stderr};
+use crate::support::{ended, schedlab, stderr};
 
 /// The status, and the scoreboard.
 fn score(home: &Path, options: &[&str], command: &[&str]) -> (Output, Value) {
@@ -88,8 +88,7 @@ fn without_privileges_the_command_runs_and_the_better_source_is_reported() {
         command.args(&words[1..]).env("HOME", home.path()).current_dir(home.path());
         command.output().unwrap()
     };
-    let output = run(&[], 7);
-    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    let output = ended(run(&[], 7), 7);
     assert_eq!(output.stdout, b"said\n");
     let shown = stderr(&output);
     assert!(shown.contains("source procfs"), "{shown}");

@@ -1,6 +1,5 @@
 //! Helpers of all integration tests: the checkout, the program, waiting, and loud skips.
 
-use std::borrow::BorrowMut;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -56,10 +55,38 @@ pub fn with_mounts(script: &str, command: &Command) -> Command {
 }
 
 /// The output of a command that has to succeed.
-pub fn done(mut command: impl BorrowMut<Command>) -> Output {
-    let output = command.borrow_mut().output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+pub fn done(called: impl Called) -> Output {
+    ended(called, 0)
+}
+
+/// The output of a command that has to end with this code.
+pub fn ended(called: impl Called, code: i32) -> Output {
+    let output = called.answer();
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
     output
+}
+
+/// A command, or what it has answered.
+pub trait Called {
+    fn answer(self) -> Output;
+}
+
+impl Called for Command {
+    fn answer(mut self) -> Output {
+        self.output().unwrap()
+    }
+}
+
+impl Called for &mut Command {
+    fn answer(self) -> Output {
+        self.output().unwrap()
+    }
+}
+
+impl Called for Output {
+    fn answer(self) -> Output {
+        self
+    }
 }
 
 pub fn stdout(output: &Output) -> String {
@@ -72,9 +99,7 @@ pub fn stderr(output: &Output) -> String {
 
 /// The outcomes of a stored plan's runs, in their order, from `schedlab export`.
 pub fn outcomes(home: &Path, plan: &str) -> Vec<Value> {
-    let export = schedlab(home, &["export", plan]).output().unwrap();
-    assert!(export.status.success(), "{export:?}");
-    let text = stdout(&export);
+    let text = stdout(&done(schedlab(home, &["export", plan])));
     let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let ended = events.filter(|event| event["event"] == "run_ended");
     ended.map(|mut event| event["outcome"].take()).collect()

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::kernel_build::{Site, git, state, tree};
 use crate::kernels::is_amd64;
-use crate::support::{schedlab, stderr, stdout};
+use crate::support::{done, ended, schedlab, stderr, stdout};
 
 /// A guest's answer depends on the slice in its kernel and the seed of its run; other machines fail.
 const QEMU: &str = r#"case "$*" in
@@ -144,8 +144,7 @@ fn a_series_as_git_writes_it_is_tried_whole_or_not_at_all() {
         let message = lab.refuses(part);
         assert!(message.contains("[PATCH v2 1/2] is there, 2/2 is missing\nhint: "), "{message}");
     }
-    let output = lab.tries(&[cover, first, second]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = done(lab.tries(&[cover, first, second]));
     let (text, message) = (stdout(&output), stderr(&output));
     assert!(message.contains(&format!("was made for the commit {base}, and is applied to")));
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -155,8 +154,7 @@ fn a_series_as_git_writes_it_is_tried_whole_or_not_at_all() {
     // Now on the tree that they were made for, with one of them already applied.
     let message = lab.refuses(&[cover, first, second, "--base", "./linux"]);
     assert!(message.contains("kernel/fair.c: it is applied already"), "{message}");
-    let output = lab.tries(&[first, "--allow-part", "--tree", "./linux", "--base", &base]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = done(lab.tries(&[first, "--allow-part", "--tree", "./linux", "--base", &base]));
     let message = stderr(&output);
     assert!(message.contains("note: a part of a series is applied: [PATCH v2 1/2] is there"));
     assert!(!message.contains("was made for"), "{message}");
@@ -186,8 +184,7 @@ fn a_patch_whose_context_is_not_there_is_refused_before_anything_is_copied() {
         assert!(message.contains("hunk 1 does not fit at line 1"), "{name}: {message}");
     }
     fs::write(tree.join("kernel/fair.c"), format!("\n\n{lines}")).unwrap();
-    let output = lab.tries(&["./right.patch", "--base", "./linux"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = done(lab.tries(&["./right.patch", "--base", "./linux"]));
     let note = "note: right.patch: kernel/fair.c: hunk 1 fits at line 3 (+2 lines)\n";
     assert!(stderr(&output).contains(note), "{}", stderr(&output));
     assert!(stdout(&output).contains("1 hunk at other lines than the patch names"), "{output:?}");
@@ -212,8 +209,7 @@ fn a_bisection_names_the_commit_and_skips_what_cannot_be_decided() {
     let commits =
         history.map(|(title, text, _)| commit(&tree, title, &[("kernel/fair.c", &slice(text))]));
     let before = state(&tree);
-    let output = lab.tries(&["--bisect", "v1", "HEAD", "--tree", "./linux"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = done(lab.tries(&["--bisect", "v1", "HEAD", "--tree", "./linux"]));
     let text = stdout(&output);
     let short = |commit: &str| commit[..12].to_string();
     // The answer needs the first four; the fifth may have been the second half of the first step.
@@ -229,10 +225,8 @@ fn a_bisection_names_the_commit_and_skips_what_cannot_be_decided() {
     let message = stderr(&output);
     assert!(message.contains(" of 80 runs") && !message.contains(" of 160 runs"), "three looks");
 
-    let turned = lab.tries(&["--bisect", "HEAD", "v1", "--tree", "./linux"]);
-    assert_eq!(turned.status.code(), Some(2), "{turned:?}");
+    let turned = ended(lab.tries(&["--bisect", "HEAD", "v1", "--tree", "./linux"]), 2);
     assert!(stderr(&turned).contains("hint: the good revision is the older one"), "{turned:?}");
-    let same = lab.tries(&["--bisect", "v1", &commits[0], "--tree", "./linux"]);
-    assert_eq!(same.status.code(), Some(3), "{same:?}");
+    let same = ended(lab.tries(&["--bisect", "v1", &commits[0], "--tree", "./linux"]), 3);
     assert!(stderr(&same).contains("do not differ in what is judged"), "{same:?}");
 }

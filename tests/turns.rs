@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{done, metric, schedlab, stderr, stdout, wait_for};
+use crate::support::{done, ended, metric, schedlab, stderr, stdout, wait_for};
 
 fn write_plan(home: &Path, duration: &str, kind: &str) {
     let plan = format!(
@@ -138,8 +138,7 @@ fn a_dry_run_says_what_turns_cannot_be_and_what_they_cut() {
             command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
         }
         command.arg(&program).args(words).env("HOME", home.path()).current_dir(home.path());
-        let output = command.output().unwrap();
-        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        let output = ended(command, 3);
         let message = stderr(&output);
         let expected =
             "variants cannot take turns: policy: SCHED_OTHER was refused (EPERM, leaving";
