@@ -1,11 +1,11 @@
-//! Arguments that take more than the words that completions offer for them.
+//! Arguments with words that completions offer; most take more than these.
 
 use std::ffi::OsStr;
 
-use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Arg, Command, Error};
 
-use crate::analysis;
+use crate::analysis::{self, By};
 use crate::backend;
 
 /// Takes all that `parser` takes. Where help is not to list the words: `hide_possible_values`.
@@ -24,6 +24,17 @@ pub fn selection() -> Offering<StringValueParser> {
 pub fn backend() -> Offering<StringValueParser> {
     let words = || backend::registry().iter().map(|entry| entry.name).collect();
     Offering { parser: StringValueParser::new(), words }
+}
+
+/// The words for what tasks are folded by; the last one folds none.
+pub const FOLDINGS: [(&str, By); 4] =
+    [("name", By::Name), ("process", By::Process), ("cgroup", By::Cgroup), ("task", By::Task)];
+
+/// Takes one of these words.
+pub fn folding(words: &'static [(&str, By)]) -> impl TypedValueParser<Value = By> {
+    PossibleValuesParser::new(words.iter().map(|(word, _)| *word)).try_map(|own: String| {
+        words.iter().find(|(word, _)| *word == own).map(|(_, by)| *by).ok_or("no such word")
+    })
 }
 
 impl<P: TypedValueParser> TypedValueParser for Offering<P> {

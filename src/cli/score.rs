@@ -7,7 +7,6 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::model::{Score, TaskScore, Watched, duration_ns, show_duration};
 use crate::probe::sched::{self, Level, Scoreboard, SessionConfig};
@@ -20,6 +19,7 @@ use crate::sys::{self, Host, cgroup, clock, load, process};
 use crate::variant::CommandEntry;
 
 use super::intervals::Intervals;
+use super::offering::{FOLDINGS, folding};
 use super::score_saved::SaveArgs;
 use super::text::quoted;
 use super::text_or_json::Format;
@@ -78,17 +78,6 @@ pub struct ScoreArgs {
     /// The command and its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
-}
-
-/// The words for what tasks are folded by; the last one folds none.
-pub const FOLDINGS: [(&str, By); 4] =
-    [("name", By::Name), ("process", By::Process), ("cgroup", By::Cgroup), ("task", By::Task)];
-
-/// Takes one of these words.
-pub fn folding(words: &'static [(&str, By)]) -> impl TypedValueParser<Value = By> {
-    PossibleValuesParser::new(words.iter().map(|(word, _)| *word)).try_map(|own: String| {
-        words.iter().find(|(word, _)| *word == own).map(|(_, by)| *by).ok_or("no such word")
-    })
 }
 
 pub fn known_source(name: &str) -> Result<String, Problem> {

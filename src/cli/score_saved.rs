@@ -14,8 +14,8 @@ use crate::sys::clock;
 use crate::sys::environment::Identity;
 
 use super::labelled::laid_out;
+use super::offering::{FOLDINGS, folding};
 use super::output::Output;
-use super::score::{FOLDINGS, folding};
 use super::stored::moment;
 use super::text::quoted;
 use super::{Database, Failure, labelled, table, terminal};

@@ -104,7 +104,7 @@ fn section((number, analysis): (usize, &Analysis)) -> Value {
     let environments = if is_of_hosts { Vec::new() } else { environments(analysis) };
     context! {
         title => title(analysis),
-        // Of its plans.
+        // Each plan has one.
         ids => phrases::joined(analysis.plans.iter().map(|plan| clean(&plan.id)), ", "),
         plan => about(analysis),
         // Below a picture that is taken out of the page.
