@@ -7,8 +7,8 @@ mod draw;
 mod grid;
 mod lines;
 mod options;
+mod row;
 mod state;
-mod sums;
 mod table;
 #[cfg(test)]
 mod testing;

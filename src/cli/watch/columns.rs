@@ -9,9 +9,8 @@ use crate::report::score::{By, time};
 use crate::report::shortened;
 
 use super::lines::{both_ends, count, heading, padded, percent, warning};
+use super::row::{KEYS, Key, Row};
 use super::state::State;
-use super::sums::{KEYS, Key};
-use super::table::Row;
 
 const NAME_COLUMNS: usize = 15;
 const NUMBER_COLUMNS: usize = 8;
@@ -111,17 +110,17 @@ fn header(state: &State, keys: &[Key], width: usize) -> Line<'static> {
 
 fn line(row: &Row, state: &State, keys: &[Key], width: usize) -> Line<'static> {
     let number = match (state.order.by, row.number) {
-        (By::Task, Some(tid)) if row.ended => format!("{tid}x"),
-        (By::Process, Some(pid)) if row.ended => format!("{pid}x"),
+        (By::Task, Some(tid)) if row.task.ended => format!("{tid}x"),
+        (By::Process, Some(pid)) if row.task.ended => format!("{pid}x"),
         (By::Task | By::Process, Some(number)) => number.to_string(),
         // The row stands for several tasks, so it has their count in place of a number.
         (By::Task | By::Process, None) => {
-            format!("({}){}", row.tasks, if row.ended { "x" } else { "" })
+            format!("({}){}", row.tasks, if row.task.ended { "x" } else { "" })
         }
-        _ => row.tasks.to_string() + if row.ended { "x" } else { "" },
+        _ => row.tasks.to_string() + if row.task.ended { "x" } else { "" },
     };
     let columns_of_name = name_columns(state);
-    let name = padded(&shortened(&row.name, columns_of_name), columns_of_name);
+    let name = padded(&shortened(&row.task.name, columns_of_name), columns_of_name);
     let mut text = format!("{number:>NUMBER_COLUMNS$} {name}");
     for key in keys {
         text.push_str(&format!("{:>1$}", cell_text(*key, row, state), key.columns()));
@@ -129,8 +128,9 @@ fn line(row: &Row, state: &State, keys: &[Key], width: usize) -> Line<'static> {
     // The remaining room shows where the task belongs.
     let room = width.saturating_sub(text.chars().count() + 2);
     if room >= NAME_COLUMNS && state.order.by != By::Cgroup {
-        let process = if row.process == row.name { "" } else { row.process.as_str() };
-        let cgroup = row.cgroup.as_deref().unwrap_or_default();
+        let process =
+            if row.task.process == row.task.name { "" } else { row.task.process.as_str() };
+        let cgroup = row.task.cgroup.as_deref().unwrap_or_default();
         let more = [process, cgroup].into_iter().filter(|text| !text.is_empty());
         let more = more.collect::<Vec<_>>().join(" ");
         text.push_str(&format!("  {}", shortened(&more, room)));
@@ -139,7 +139,7 @@ fn line(row: &Row, state: &State, keys: &[Key], width: usize) -> Line<'static> {
 }
 
 fn cell_text(key: Key, row: &Row, state: &State) -> String {
-    let Some(value) = key.value(&row.sums) else { return "-".to_string() };
+    let Some(value) = key.value(row) else { return "-".to_string() };
     let wall_ns = state.sheet().wall_ns.max(1) as f64;
     match key {
         Key::Wait | Key::Run => percent(value as f64 / wall_ns),

@@ -7,7 +7,7 @@ use crate::probe::sched::Counted;
 use crate::report::score::largest_pairs;
 
 use super::super::score::is_in_cgroup;
-use super::table::Row;
+use super::row::Row;
 
 /// Readings that a CPU's lines go back.
 pub const HISTORY: usize = 120;
@@ -87,12 +87,12 @@ impl Data {
             tasks.iter().filter(|task| scope.has(task)).map(Row::from_task).collect();
         tasks.iter_mut().for_each(|task| self.count_wait(task));
         let mut waits: Option<Times> = None;
-        for wait in tasks.iter().filter_map(|task| task.sums.wait.as_ref()) {
+        for wait in tasks.iter().filter_map(|row| row.task.wait.as_ref()) {
             waits.get_or_insert_default().merge(wait);
         }
         let names = |pair: &PairScore| {
             matches!(scope, Scope::All | Scope::Watched)
-                || tasks.iter().any(|task| [&pair.by, &pair.name].contains(&&task.name))
+                || tasks.iter().any(|row| [&pair.by, &pair.name].contains(&&row.task.name))
         };
         self.pairs = pairs.map(|pairs| {
             let is_shown = |pair: &&PairScore| pair.kind == PairKind::Delayed && names(pair);
@@ -106,14 +106,13 @@ impl Data {
     }
 
     /// A wait counts in each period that it lasts in.
-    fn count_wait(&mut self, task: &mut Row) {
-        let key = (task.pid, task.number.unwrap_or(0));
-        let now_ns = task.sums.waiting_ns.filter(|_| !task.ended);
+    fn count_wait(&mut self, row: &mut Row) {
+        let now_ns = row.task.waiting_ns.filter(|_| !row.task.ended);
         let before_ns = match now_ns {
-            Some(now_ns) => self.waiting.insert(key, now_ns),
-            None => self.waiting.remove(&key),
+            Some(now_ns) => self.waiting.insert(row.key(), now_ns),
+            None => self.waiting.remove(&row.key()),
         };
-        task.sums.waited_since(before_ns.unwrap_or(0));
+        row.waited_since(before_ns.unwrap_or(0));
     }
 
     fn add_total(&mut self) {
@@ -139,24 +138,25 @@ impl Data {
 
     /// Ended tasks of the same name, process and cgroup share a row: a view may run
     /// for days.
-    fn add_task(&mut self, task: &Row) {
-        let key = (task.pid, task.number.unwrap_or(0));
-        if !task.ended {
-            match self.living.get_mut(&key) {
+    fn add_task(&mut self, new: &Row) {
+        if !new.task.ended {
+            match self.living.get_mut(&new.key()) {
                 Some(row) => {
-                    row.add(task);
-                    row.name.clone_from(&task.name);
-                    row.process.clone_from(&task.process);
-                    row.cgroup.clone_from(&task.cgroup);
+                    row.add(new);
+                    row.task.name.clone_from(&new.task.name);
+                    row.task.process.clone_from(&new.task.process);
+                    row.task.cgroup.clone_from(&new.task.cgroup);
                 }
-                None => _ = self.living.insert(key, task.clone()),
+                None => _ = self.living.insert(new.key(), new.clone()),
             }
             return;
         }
-        let before = self.living.remove(&key);
-        let mut all = task.clone();
-        before.iter().for_each(|before| all.sums.add(&before.sums));
-        let own = (task.name.clone(), task.process.clone(), task.cgroup.clone());
+        let mut all = new.clone();
+        if let Some(before) = self.living.remove(&new.key()) {
+            all.add(&before);
+            all.task.ended = true;
+        }
+        let own = (all.task.name.clone(), all.task.process.clone(), all.task.cgroup.clone());
         let has_room = self.ended.contains_key(&own) || self.ended.len() < MAX_ENDED;
         let key = if has_room { own } else { (OTHER.to_string(), OTHER.to_string(), None) };
         match self.ended.get_mut(&key) {
@@ -165,9 +165,9 @@ impl Data {
                 row.tasks += 1;
             }
             None => {
-                let (name, process, cgroup) = key.clone();
-                let row = Row { number: None, pid: 0, name, process, cgroup, ..all };
-                self.ended.insert(key, row);
+                (all.task.name, all.task.process, all.task.cgroup) = key.clone();
+                (all.task.pid, all.number) = (0, None);
+                self.ended.insert(key, all);
             }
         }
     }

@@ -14,8 +14,8 @@ use crate::report::{clean, shortened};
 
 use super::columns::{period, table};
 use super::lines::{both_ends, count, heading, padded, warning};
+use super::row::longest_ns;
 use super::state::State;
-use super::sums::longest_ns;
 use super::{grid, waits};
 
 /// Below this there is a line that says so.

@@ -1,41 +1,38 @@
-//! The activity of one or more tasks in one or more periods: sums, and the columns that the table shows. Pure.
+//! The activity of one or more tasks in one or more periods, and the columns that the table shows of it. Pure.
 
 use crate::model::{TaskScore, Times};
 
-/// `None`: not counted by the source.
+/// A task, or several when folded.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Sums {
-    pub run_ns: Option<u64>,
-    pub wait: Option<Times>,
-    pub voluntary: Option<u64>,
-    pub involuntary: Option<u64>,
-    pub wakeups: Option<u64>,
-    pub migrations: Option<u64>,
-    /// How long it has been waiting for a CPU at the end, where it is.
-    pub waiting_ns: Option<u64>,
+pub struct Row {
+    /// Its names, and its counts; of several tasks what is known of the sums, and whether all of them have ended.
+    pub task: TaskScore,
+    /// The task's number, or the process's.
+    pub number: Option<i32>,
+    /// How many tasks it has.
+    pub tasks: usize,
     /// How long it waited in the period, waits that last included; a wait that began before the period
-    /// counts whole until [`Sums::waited_since`] takes off what was before.
+    /// counts whole until [`Row::waited_since`] takes off what was before. `None`: not counted by the source.
     pub waited_ns: Option<u64>,
 }
 
-impl Sums {
-    pub fn from_task(task: &TaskScore) -> Sums {
-        Sums {
-            run_ns: task.run_ns,
-            wait: task.wait.clone(),
-            voluntary: task.voluntary,
-            involuntary: task.involuntary,
-            wakeups: task.wakeups,
-            migrations: task.migrations.map(|moves| moves.total),
-            waiting_ns: task.waiting_ns,
-            waited_ns: match (&task.wait, task.waiting_ns) {
-                (None, None) => None,
-                (wait, now_ns) => {
-                    let ended_ns = wait.as_ref().map_or(0, |wait| wait.total_ns);
-                    Some(ended_ns.saturating_add(now_ns.unwrap_or(0)))
-                }
-            },
-        }
+impl Row {
+    pub fn from_task(task: &TaskScore) -> Row {
+        let waited_ns = match (&task.wait, task.waiting_ns) {
+            (None, None) => None,
+            (wait, now_ns) => {
+                let ended_ns = wait.as_ref().map_or(0, |wait| wait.total_ns);
+                Some(ended_ns.saturating_add(now_ns.unwrap_or(0)))
+            }
+        };
+        // A view shows neither its CPUs nor its slices.
+        let task = TaskScore { cpus: None, slice: None, ..task.clone() };
+        Row { number: (task.tid > 0).then_some(task.tid), tasks: 1, waited_ns, task }
+    }
+
+    /// By pid and tid.
+    pub fn key(&self) -> (i32, i32) {
+        (self.task.pid, self.number.unwrap_or(0))
     }
 
     /// Takes off what a wait had lasted when the period began.
@@ -43,14 +40,15 @@ impl Sums {
         self.waited_ns = self.waited_ns.map(|ns| ns.saturating_sub(before_ns));
     }
 
-    /// A sum of which a part is unknown is what is known of it. Of waits that last the longest is kept.
-    pub fn add(&mut self, other: &Sums) {
+    /// Adds the same task or fold, later; its names stay. A sum of which a part is unknown is what is known of it.
+    /// Of waits that last the longest is kept.
+    pub fn add(&mut self, other: &Row) {
+        let (own, more) = (&mut self.task, &other.task);
         let counts = [
-            (&mut self.run_ns, other.run_ns),
-            (&mut self.voluntary, other.voluntary),
-            (&mut self.involuntary, other.involuntary),
-            (&mut self.wakeups, other.wakeups),
-            (&mut self.migrations, other.migrations),
+            (&mut own.run_ns, more.run_ns),
+            (&mut own.voluntary, more.voluntary),
+            (&mut own.involuntary, more.involuntary),
+            (&mut own.wakeups, more.wakeups),
             (&mut self.waited_ns, other.waited_ns),
         ];
         for (own, more) in counts {
@@ -58,10 +56,14 @@ impl Sums {
                 *own = Some(own.unwrap_or(0).saturating_add(more));
             }
         }
-        self.waiting_ns = self.waiting_ns.max(other.waiting_ns);
-        if let Some(more) = &other.wait {
-            self.wait.get_or_insert_default().merge(more);
+        if let Some(more) = &more.migrations {
+            own.migrations.get_or_insert_default().merge(more);
         }
+        if let Some(more) = &more.wait {
+            own.wait.get_or_insert_default().merge(more);
+        }
+        own.waiting_ns = own.waiting_ns.max(more.waiting_ns);
+        own.ended &= more.ended;
     }
 }
 
@@ -109,18 +111,18 @@ impl Key {
     }
 
     /// `None`: not known, or no number.
-    pub fn value(self, sums: &Sums) -> Option<u64> {
-        let wait = sums.wait.as_ref();
+    pub fn value(self, row: &Row) -> Option<u64> {
+        let (task, wait) = (&row.task, row.task.wait.as_ref());
         match self {
-            Key::Wait => sums.waited_ns,
+            Key::Wait => row.waited_ns,
             Key::Waits => wait.map(|wait| wait.count),
             Key::P99 => wait?.quantile_ns(0.99),
-            Key::Max => wait.and_then(longest_ns).max(sums.waiting_ns),
-            Key::Run => sums.run_ns,
-            Key::Switches => Some(sums.voluntary? + sums.involuntary?),
-            Key::Preempted => sums.involuntary,
-            Key::Moves => sums.migrations,
-            Key::Wakeups => sums.wakeups,
+            Key::Max => wait.and_then(longest_ns).max(task.waiting_ns),
+            Key::Run => task.run_ns,
+            Key::Switches => Some(task.voluntary? + task.involuntary?),
+            Key::Preempted => task.involuntary,
+            Key::Moves => task.migrations.map(|moves| moves.total),
+            Key::Wakeups => task.wakeups,
             Key::Name => None,
         }
     }
@@ -143,11 +145,12 @@ mod tests {
 
     #[test]
     fn what_is_not_counted_is_no_zero_and_the_longest_wait_is_known_by_its_bucket() {
-        let mut sums = Sums { run_ns: Some(3), ..Sums::default() };
+        let of = |task| Row::from_task(&task);
+        let mut row = of(TaskScore { run_ns: Some(3), ..TaskScore::default() });
         let bucket = Bucket { low_ns: 1024, high_ns: 2048, count: 2 };
         let wait = Times { count: 2, total_ns: 3000, max_ns: None, buckets: vec![bucket] };
-        sums.add(&Sums { run_ns: Some(4), involuntary: Some(1), ..Sums::default() });
-        sums.add(&Sums { wait: Some(wait), waited_ns: Some(3000), ..Sums::default() });
+        row.add(&of(TaskScore { run_ns: Some(4), involuntary: Some(1), ..TaskScore::default() }));
+        row.add(&of(TaskScore { wait: Some(wait), ..TaskScore::default() }));
         let cases = [
             (Key::Run, Some(7)),
             (Key::Preempted, Some(1)),
@@ -159,7 +162,7 @@ mod tests {
             (Key::Name, None),
         ];
         for (key, expected) in cases {
-            assert_eq!(key.value(&sums), expected, "{key:?}");
+            assert_eq!(key.value(&row), expected, "{key:?}");
         }
     }
 

@@ -6,8 +6,8 @@ use crate::probe::sched::{Counted, Missed};
 use crate::report::score::By;
 
 use super::data::{Data, Scope, Sheet, largest};
-use super::sums::Key;
-use super::table::{self, Order, Row};
+use super::row::{Key, Row};
+use super::table::{self, Order};
 
 /// Facts that do not change while the view runs.
 #[derive(Debug, Clone, Default)]

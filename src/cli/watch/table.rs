@@ -6,56 +6,7 @@ use std::collections::HashMap;
 use crate::model::{OTHER, TaskScore};
 use crate::report::score::By;
 
-use super::sums::{Key, Sums};
-
-/// The subject of a row and its counts: a task, or several when folded.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Row {
-    /// As it comes from outside.
-    pub name: String,
-    /// The task's, or the process's.
-    pub number: Option<i32>,
-    /// How many tasks it has.
-    pub tasks: usize,
-    pub process: String,
-    pub pid: i32,
-    pub cgroup: Option<String>,
-    /// All of them have.
-    pub ended: bool,
-    pub sums: Sums,
-}
-
-impl Row {
-    pub fn from_task(task: &TaskScore) -> Row {
-        Row {
-            name: task.name.clone(),
-            number: (task.tid > 0).then_some(task.tid),
-            tasks: 1,
-            process: task.process.clone(),
-            pid: task.pid,
-            cgroup: task.cgroup.clone(),
-            ended: task.ended,
-            sums: Sums::from_task(task),
-        }
-    }
-
-    /// The same task or fold, later.
-    pub fn add(&mut self, other: &Row) {
-        self.sums.add(&other.sums);
-        self.ended &= other.ended;
-    }
-
-    fn matches(&self, filter: &str) -> bool {
-        let number = self.number.map(|number| number.to_string());
-        let texts = [
-            self.name.as_str(),
-            self.process.as_str(),
-            self.cgroup.as_deref().unwrap_or_default(),
-            number.as_deref().unwrap_or_default(),
-        ];
-        texts.iter().any(|text| text.to_lowercase().contains(filter))
-    }
-}
+use super::row::{Key, Row};
 
 /// How rows are made and ordered.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,22 +21,33 @@ pub struct Order {
 
 /// Rows of what these tasks did.
 pub fn rows<'a>(tasks: impl Iterator<Item = &'a Row>, order: &Order) -> Vec<Row> {
-    let tasks = tasks.filter(|task| order.filter.is_empty() || task.matches(&order.filter));
+    let tasks = tasks.filter(|task| order.filter.is_empty() || matches(task, &order.filter));
     let mut rows: Vec<Row> = match order.by {
         By::Task => tasks.cloned().collect(),
         by => folded(tasks, by),
     };
     rows.sort_by(|a, b| {
         let by_key = match order.key {
-            Key::Name => a.name.cmp(&b.name),
-            key => descending(key.value(&a.sums), key.value(&b.sums)),
+            Key::Name => a.task.name.cmp(&b.task.name),
+            key => descending(key.value(a), key.value(b)),
         };
         let by_key = if order.reversed { by_key.reverse() } else { by_key };
-        let waits = || descending(Key::Wait.value(&a.sums), Key::Wait.value(&b.sums));
-        let runs = || descending(a.sums.run_ns, b.sums.run_ns);
+        let waits = || descending(Key::Wait.value(a), Key::Wait.value(b));
+        let runs = || descending(a.task.run_ns, b.task.run_ns);
         by_key.then_with(waits).then_with(runs).then_with(|| a.number.cmp(&b.number))
     });
     rows
+}
+
+fn matches(row: &Row, filter: &str) -> bool {
+    let (task, number) = (&row.task, row.number.map(|number| number.to_string()));
+    let texts = [
+        task.name.as_str(),
+        task.process.as_str(),
+        task.cgroup.as_deref().unwrap_or_default(),
+        number.as_deref().unwrap_or_default(),
+    ];
+    texts.iter().any(|text| text.to_lowercase().contains(filter))
 }
 
 fn descending(a: Option<u64>, b: Option<u64>) -> Ordering {
@@ -94,7 +56,8 @@ fn descending(a: Option<u64>, b: Option<u64>) -> Ordering {
 
 fn folded<'a>(tasks: impl Iterator<Item = &'a Row>, by: By) -> Vec<Row> {
     let mut rows: HashMap<(String, Option<i32>), Row> = HashMap::new();
-    for task in tasks {
+    for row in tasks {
+        let task = &row.task;
         // A row that counts many tasks has no process.
         let pid = (by == By::Process && task.pid > 0).then_some(task.pid);
         let name = match by {
@@ -104,17 +67,19 @@ fn folded<'a>(tasks: impl Iterator<Item = &'a Row>, by: By) -> Vec<Row> {
             By::Cgroup => task.cgroup.clone().unwrap_or_else(|| "(unknown)".to_string()),
             By::Name | By::Task => task.name.clone(),
         };
-        let row = rows.entry((name.clone(), pid)).or_insert_with(|| Row {
-            name,
-            number: pid,
-            ended: true,
-            process: task.process.clone(),
-            cgroup: task.cgroup.clone(),
-            pid: task.pid,
-            ..Row::default()
+        let fold = rows.entry((name.clone(), pid)).or_insert_with(|| {
+            let task = TaskScore {
+                name,
+                process: task.process.clone(),
+                pid: task.pid,
+                cgroup: task.cgroup.clone(),
+                ended: true,
+                ..TaskScore::default()
+            };
+            Row { task, number: pid, ..Row::default() }
         });
-        row.add(task);
-        row.tasks += task.tasks;
+        fold.add(row);
+        fold.tasks += row.tasks;
     }
     rows.into_values().collect()
 }
@@ -143,7 +108,7 @@ mod tests {
     }
 
     fn names(tasks: &[Row], order: &Order) -> Vec<String> {
-        rows(tasks.iter(), order).into_iter().map(|row| row.name).collect()
+        rows(tasks.iter(), order).into_iter().map(|row| row.task.name).collect()
     }
 
     #[test]
@@ -186,11 +151,17 @@ mod tests {
     fn folded_rows_have_the_sums_of_their_tasks_and_have_ended_when_all_have() {
         let mut tasks =
             [task("w", 10, 5, Some(1)), task("w", 20, 6, Some(2)), task("x", 21, 1, None)];
-        tasks[0].ended = true;
+        tasks[0].task.ended = true;
         let fold = |by| {
             let rows = rows(tasks.iter(), &Order { by, ..order() });
             let shown = |row: Row| {
-                (row.name.clone(), row.number, row.tasks, row.ended, Key::Wait.value(&row.sums))
+                (
+                    row.task.name.clone(),
+                    row.number,
+                    row.tasks,
+                    row.task.ended,
+                    Key::Wait.value(&row),
+                )
             };
             rows.into_iter().map(shown).collect::<Vec<_>>()
         };
@@ -201,8 +172,8 @@ mod tests {
         let processes = [row("P2", Some(20), 2, false, 7), row("P1", Some(10), 1, true, 5)];
         assert_eq!(fold(By::Process), processes);
         assert_eq!(fold(By::Cgroup), [row("/User.slice", None, 3, false, 12)]);
-        let other = Row { name: OTHER.to_string(), cgroup: None, ..task("", 0, 1, None) };
-        let gone = Row { cgroup: None, ..task("w", 10, 2, None) };
+        let [mut other, mut gone] = [task(OTHER, 0, 1, None), task("w", 10, 2, None)];
+        (other.task.cgroup, gone.task.cgroup) = (None, None);
         let by_cgroup = Order { by: By::Cgroup, ..order() };
         assert_eq!(names(&[other, gone], &by_cgroup), ["(unknown)", OTHER]);
     }

@@ -6,8 +6,8 @@ use ratatui_core::terminal::Terminal;
 
 use super::*;
 use crate::cli::watch::lines::percent;
+use crate::cli::watch::row::Key;
 use crate::cli::watch::state::Cost;
-use crate::cli::watch::sums::Key;
 use crate::cli::watch::testing::{key, state, task};
 use crate::model::{CpuScore, PairKind, PairScore, TaskScore};
 use crate::probe::sched::Counted;

@@ -10,7 +10,7 @@ fn counted(tasks: Vec<TaskScore>) -> Counted {
 }
 
 fn names(state: &State) -> Vec<&str> {
-    state.rows.iter().map(|row| row.name.as_str()).collect()
+    state.rows.iter().map(|row| row.task.name.as_str()).collect()
 }
 
 fn press(state: &mut State, keys: &str) {
@@ -28,7 +28,7 @@ fn the_last_period_has_what_did_something_and_all_has_everything() {
     assert_eq!(names(&state), ["a"]);
     press(&mut state, "a");
     assert_eq!(names(&state), ["a", "b"]);
-    assert_eq!(Key::Wait.value(&state.rows[0].sums), Some(12));
+    assert_eq!(Key::Wait.value(&state.rows[0]), Some(12));
     assert_eq!(state.sheet().wall_ns, 2_000_000_000);
     assert_eq!(state.sheet().waits.as_ref().map(|waits| waits.count), Some(3));
 }
@@ -39,13 +39,13 @@ fn ended_tasks_share_a_row_with_those_of_their_name() {
     state.add(counted(vec![task("make", 1, 5), task("cc", 2, 1)]));
     let ended = |tid, wait_ns| TaskScore { ended: true, ..task("cc", tid, wait_ns) };
     state.add(counted(vec![ended(2, 2), ended(3, 4)]));
-    assert!(state.rows.iter().all(|row| row.ended), "they are shown once more");
+    assert!(state.rows.iter().all(|row| row.task.ended), "they are shown once more");
     // The number is used again.
     state.add(counted(vec![task("sh", 2, 1)]));
     press(&mut state, "a");
-    let rows: Vec<_> = state.rows.iter().map(|row| (row.name.as_str(), row.tasks)).collect();
+    let rows: Vec<_> = state.rows.iter().map(|row| (row.task.name.as_str(), row.tasks)).collect();
     assert_eq!(rows, [("cc", 2), ("make", 1), ("sh", 1)]);
-    assert_eq!(Key::Wait.value(&state.rows[0].sums), Some(7));
+    assert_eq!(Key::Wait.value(&state.rows[0]), Some(7));
 }
 
 #[test]
@@ -173,14 +173,14 @@ fn a_task_that_still_waits_shows_how_long() {
     let wait = Times { count: 1, total_ns: 1500, max_ns: Some(1500), buckets: vec![bucket] };
     let starved = TaskScore { wait: Some(wait), waiting_ns: Some(9_000), ..task("s", 1, 0) };
     state.add(counted(vec![starved]));
-    assert_eq!(Key::Max.value(&state.rows[0].sums), Some(9_000));
+    assert_eq!(Key::Max.value(&state.rows[0]), Some(9_000));
 }
 
 #[test]
 fn a_wait_counts_in_each_period_that_it_lasts_in() {
     let mut state = state();
     let waits = |waiting_ns| TaskScore { waiting_ns, ..task("s", 1, 0) };
-    let waited = |state: &State| Key::Wait.value(&state.rows[0].sums);
+    let waited = |state: &State| Key::Wait.value(&state.rows[0]);
     state.add(counted(vec![waits(Some(400))]));
     assert_eq!(waited(&state), Some(400));
     state.add(counted(vec![waits(Some(1_400))]));
