@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Output};
 
-use crate::support::{done, ended, schedlab, stderr, stdout};
+use crate::support::{done, ended, plan_ids, schedlab, stderr, stdout};
 
 /// Plans of the null backend are `last` only where they are asked for.
 const LAST: &str = "last,backend=null";
@@ -223,12 +223,7 @@ fn home_with_two_plans() -> (tempfile::TempDir, Vec<String>) {
     let null = ["run", "smoke", "--backend", "null", "--quiet"];
     done(schedlab(home.path(), &null));
     let export = stdout(&schedlab(home.path(), &["export"]).output().unwrap());
-    let started = |line: &str| {
-        let event: serde_json::Value = serde_json::from_str(line).unwrap();
-        event["id"].as_str().map(str::to_string)
-    };
-    let ids = export.lines().filter_map(started).collect();
-    (home, ids)
+    (home, plan_ids(&export))
 }
 
 #[test]
@@ -802,13 +797,7 @@ fn the_commands_of_hints_name_the_store_that_was_asked() {
     };
     output(&["run", "quick", "--backend", "null", "--rounds", "6"]);
     output(&["run", "quick", "--backend", "null", "--budget", "1s"]);
-    let ids = output(&["export"]);
-    let ids = ids.lines().filter_map(|line| {
-        let event: serde_json::Value = serde_json::from_str(line).unwrap();
-        let is_start = event["event"] == "plan_started";
-        is_start.then(|| event["id"].as_str().expect("an id").to_string())
-    });
-    let ids: Vec<String> = ids.collect();
+    let ids = plan_ids(&output(&["export"]));
     let [first, second] = ids.as_slice() else { panic!("{ids:?}") };
     let resume = format!("run --resume {second} --rounds +");
     let cases: &[(&[&str], String)] = &[

@@ -6,7 +6,7 @@ use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
 
-use super::support::{done, ended, schedlab, stderr, stdout};
+use super::support::{done, ended, plan_ids, schedlab, stderr, stdout};
 
 /// Two equal variants, whose figures the null backend invents at once.
 const PLAN: &str = "schema = 1\ntitle = \"two\"\n[measure]\nrounds = 12\nduration = \"2s\"\n\
@@ -92,11 +92,7 @@ impl Home {
     }
 
     pub fn ids(&self) -> Vec<String> {
-        let started = |line: &str| {
-            let event: Value = serde_json::from_str(line).unwrap();
-            event["id"].as_str().map(str::to_string)
-        };
-        self.ok(&["export"]).lines().filter_map(started).collect()
+        plan_ids(&self.ok(&["export"]))
     }
 
     /// Set, metric and verdict of each headline row of a comparison.

@@ -6,9 +6,8 @@ use std::process::Output;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use serde_json::Value;
 
-use crate::support::{campaign, done, schedlab, stderr, stdout};
+use crate::support::{campaign, done, plan_ids, schedlab, stderr, stdout};
 
 /// Reports name the file of the store, so damaged stores have the same name.
 const DB: &str = "results.db";
@@ -47,9 +46,7 @@ fn questions(plan: &str) -> Vec<Vec<String>> {
 fn measured(home: &Path) -> String {
     fs::write(home.join("plan.toml"), PLAN).unwrap();
     done(ask(home, &["run", "plan.toml", "--backend", "null", "--quiet"]));
-    let export = ask(home, &["export"]);
-    let begun: Value = serde_json::from_str(stdout(&export).lines().next().unwrap()).unwrap();
-    begun["id"].as_str().unwrap().to_string()
+    plan_ids(&stdout(&ask(home, &["export"]))).remove(0)
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::{schedlab, stderr, stdout};
+use crate::support::{plan_ids, schedlab, stderr, stdout};
 
 const PLAN: &str = "schema = 1\ntitle = \"Two loads\"\n[measure]\nrounds = 4\n[[variant]]\n\
     name = \"default\"\n[[variant]]\nname = \"other\"\nnice = 1\n[[workload]]\nname = \"web\"\n\
@@ -24,11 +24,7 @@ fn home_with_plans() -> (tempfile::TempDir, Vec<String>) {
         assert_eq!(code, Some(0), "{text}");
     }
     let (export, _) = said(home.path(), &["export"]);
-    let started = |line: &str| {
-        let event: serde_json::Value = serde_json::from_str(line).unwrap();
-        event["id"].as_str().map(str::to_string)
-    };
-    let ids: Vec<String> = export.lines().filter_map(started).collect();
+    let ids = plan_ids(&export);
     assert_eq!(ids.len(), 3);
     for id in &ids[..2] {
         assert_eq!(said(home.path(), &["tag", id, "before"]).1, Some(0));

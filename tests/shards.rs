@@ -6,7 +6,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::support::{schedlab, signal, skip, stderr, stdout, wait_for};
+use crate::support::{plan_ids, schedlab, signal, skip, stderr, stdout, wait_for};
 
 const PLAN: &str = r#"
 schema = 1
@@ -300,11 +300,7 @@ fn plans_of_another_store_are_taken_once() {
     for db in ["a.db", "b.db"] {
         home.ok(&format!("run plan.toml --backend null -q --db {db}"));
     }
-    let id = |db: &str| {
-        let first = home.stored(db);
-        let first: Value = serde_json::from_str(first.lines().next().unwrap()).unwrap();
-        first["id"].as_str().unwrap().to_string()
-    };
+    let id = |db: &str| plan_ids(&home.stored(db)).remove(0);
     home.ok(&format!("tag {} kept --db b.db", id("b.db")));
     let bytes = |db: &str| std::fs::read(home.path().join(db)).unwrap();
     let before = bytes("b.db");

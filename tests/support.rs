@@ -105,6 +105,15 @@ pub fn outcomes(home: &Path, plan: &str) -> Vec<Value> {
     ended.map(|mut event| event["outcome"].take()).collect()
 }
 
+/// The ids of the plans in the lines of `schedlab export`.
+pub fn plan_ids(export: &str) -> Vec<String> {
+    let started = |line: &str| {
+        let event: Value = serde_json::from_str(line).unwrap();
+        event["id"].as_str().map(str::to_string)
+    };
+    export.lines().filter_map(started).collect()
+}
+
 /// A metric of one worker set in a run's outcome.
 pub fn metric(outcome: &Value, set: usize, name: &str) -> f64 {
     let metrics = outcome["result"]["sets"][set]["metrics"].as_array().expect("metrics");

@@ -12,7 +12,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use crate::support::{schedlab, skip, stderr, stdout};
+use crate::support::{plan_ids, schedlab, skip, stderr, stdout};
 use crate::{earlier, kernels};
 
 const STORE: &str = ".local/share/schedlab/schedlab.db";
@@ -238,10 +238,7 @@ fn stored(home: &Home) {
     fs::write(home.at("old.jsonl"), home.call(&["export"])).unwrap();
     fs::write(home.at("old.csv"), "old").unwrap();
     home.call(&run);
-    let export = home.call(&["export"]);
-    let begun = export.lines().rfind(|line| line.contains("\"plan_started\"")).unwrap();
-    let begun: Value = serde_json::from_str(begun).unwrap();
-    let id = begun["id"].as_str().unwrap();
+    let id = &plan_ids(&home.call(&["export"])).pop().unwrap();
     fs::write(home.at("plan-id"), id).unwrap();
     #[cfg(feature = "parquet")]
     home.call(&["export", id, "--format", "parquet", "-o", "rows"]);
