@@ -187,11 +187,12 @@ pub fn list_available(format: Format) -> Result<(), Failure> {
         let cached = if is_cached { "yes" } else { "no" }.to_string();
         rows.push(vec![name, version.to_string(), megabytes(size_bytes), cached]);
     };
-    for kernel in newest_of_series(mirror.available()) {
+    let kernels = mirror.available().iter().filter(|one| one.name.flavour() == Flavour::Cloud);
+    for kernel in newest(kernels, |one| one.name.series()) {
         let Available { name, package_version, size_bytes, .. } = kernel;
         add(name.to_string(), package_version, *size_bytes, is_kernel_cached(kernel, &cached));
     }
-    for xen in newest_hypervisors(&hypervisors) {
+    for xen in newest(hypervisors.iter(), |one| one.name.series()) {
         let AvailableXen { name, version, size_bytes, .. } = xen;
         add(name.to_string(), version, *size_bytes, is_hypervisor_cached(xen, &cached));
     }
@@ -240,20 +241,14 @@ fn hypervisor_in_json(xen: &AvailableXen, cached: &[Identity]) -> serde_json::Va
     })
 }
 
-/// The newest kernel of each series, in the default flavour.
-fn newest_of_series(all: &[Available]) -> Vec<&Available> {
-    let mut newest: Vec<&Available> = Vec::new();
-    for available in all.iter().filter(|one| one.name.flavour() == Flavour::Cloud) {
-        newest.retain(|other| other.name.series() != available.name.series());
-        newest.push(available);
-    }
-    newest
-}
-
-fn newest_hypervisors(all: &[AvailableXen]) -> Vec<&AvailableXen> {
-    let mut newest: Vec<&AvailableXen> = Vec::new();
+/// The newest of each series.
+fn newest<'a, T>(
+    all: impl Iterator<Item = &'a T>,
+    series: impl Fn(&'a T) -> &'a str,
+) -> Vec<&'a T> {
+    let mut newest: Vec<&T> = Vec::new();
     for available in all {
-        newest.retain(|other| other.name.series() != available.name.series());
+        newest.retain(|other| series(other) != series(available));
         newest.push(available);
     }
     newest
