@@ -1,7 +1,7 @@
 //! The exit codes of invented analyses.
 
 use super::*;
-use crate::analysis::{Method, SetTable, Side, WorkTable};
+use crate::analysis::{SetTable, Side, WorkTable};
 use crate::model::{MetricKind, Statistic, Unit};
 use crate::stats::{Judged, NoEffect, Rounds, Why};
 
@@ -33,43 +33,24 @@ fn analysis(verdicts: &[Verdict], gaps: &[&str]) -> Analysis {
             cells: vec![Cell::default(), Cell { judged: Some(judged), ..Cell::default() }],
         }
     };
-    let judged = |verdict: &&Verdict| !matches!(verdict, Verdict::Unjudged(_));
     let gap = |reason: &&str| Note::Skipped {
         sides: vec!["batch".to_string()],
         works: vec!["web".to_string()],
         reason: reason.to_string(),
     };
+    let rows = verdicts.iter().enumerate().map(row).collect();
+    let sets = vec![SetTable { rows, ..SetTable::default() }];
     Analysis {
         sides: vec![side("default"), side("batch")],
-        method: Method {
-            margin: 0.02,
-            tail_margin: 0.1,
-            alpha: 0.05,
-            headline_verdicts: verdicts.iter().filter(judged).count(),
-            seed: 1,
-            ..Method::default()
-        },
-        works: vec![WorkTable {
-            label: "web threads=4".to_string(),
-            name: "web".to_string(),
-            sets: vec![SetTable {
-                name: "web".to_string(),
-                workload: "schbench".to_string(),
-                ops: "requests".to_string(),
-                rows: verdicts.iter().enumerate().map(row).collect(),
-                ..SetTable::default()
-            }],
-            ..WorkTable::default()
-        }],
+        works: vec![WorkTable { label: "web threads=4".to_string(), sets, ..WorkTable::default() }],
         notes: gaps.iter().map(gap).collect(),
         ..Analysis::default()
     }
 }
 
-fn gate(fail_on: bool, bisect: bool) -> Gate {
-    let fail_on = fail_on.then_some(FailOn::Regression);
-    Gate { fail_on: if bisect { Some(FailOn::Bisect) } else { fail_on } }
-}
+const NONE: Gate = Gate { fail_on: None };
+const REGRESSION: Gate = Gate { fail_on: Some(FailOn::Regression) };
+const BISECT: Gate = Gate { fail_on: Some(FailOn::Bisect) };
 
 /// The exit code, 0 for none, and what is said.
 fn end(gate: &Gate, analyses: &[Analysis]) -> (u8, String) {
@@ -105,12 +86,9 @@ fn what_could_not_be_judged_is_not_good() {
     ];
     for (verdicts, gaps, fail_on, bisect) in cases {
         let analysis = [analysis(verdicts, gaps)];
-        assert_eq!(end(&gate(false, false), &analysis).0, 0);
-        assert_eq!(end(&gate(true, false), &analysis).0, *fail_on, "{verdicts:?} {gaps:?}");
-        for both in [false, true] {
-            let (code, _) = end(&gate(both, true), &analysis);
-            assert_eq!(code, *bisect, "{verdicts:?} {gaps:?}");
-        }
+        assert_eq!(end(&NONE, &analysis).0, 0);
+        assert_eq!(end(&REGRESSION, &analysis).0, *fail_on, "{verdicts:?} {gaps:?}");
+        assert_eq!(end(&BISECT, &analysis).0, *bisect, "{verdicts:?} {gaps:?}");
     }
 }
 
@@ -121,20 +99,20 @@ fn what_explains_is_worth_a_look_and_no_gate() {
     assert!(anything(&neutral).is_ok());
     assert!(anything(&nothing).is_err());
     assert!(anything(&zero).is_err());
-    let (code, text) = end(&gate(true, false), std::slice::from_ref(&neutral));
+    let (code, text) = end(&REGRESSION, std::slice::from_ref(&neutral));
     assert_eq!(code, 3);
     assert!(text.contains("has no verdicts") && text.contains("--metric"), "{text}");
     // An event that never happened on one side has no ratio, so no verdict is missing.
     let mut never = analysis(&[Verdict::Same, ZERO], &[]);
     never.works[0].sets[0].rows[1].kind.direction = Direction::Neutral;
-    assert_eq!(end(&gate(true, false), &[never]).0, 0);
+    assert_eq!(end(&REGRESSION, &[never]).0, 0);
 }
 
 #[test]
 fn what_could_not_be_judged_is_named() {
-    let named = end(&gate(true, false), &[analysis(&[ZERO, Verdict::Same], &["a\u{1b}"])]).1;
+    let named = end(&REGRESSION, &[analysis(&[ZERO, Verdict::Same], &["a\u{1b}"])]).1;
     assert!(named.contains("batch (web): a\\u{1b}") && named.contains("\nhint: "), "{named}");
-    let many = end(&gate(true, false), &[analysis(&[ZERO; 8], &[])]).1;
+    let many = end(&REGRESSION, &[analysis(&[ZERO; 8], &[])]).1;
     assert!(many.contains("m4 of batch cannot be compared and 3 more\n"), "{many}");
 }
 
@@ -153,7 +131,7 @@ fn a_headline_metric_without_a_verdict_is_not_good() {
         let mut missing = analysis(&[Verdict::Same, Verdict::Same], &[]);
         let row = &mut missing.works[0].sets[0].rows[1];
         (row.kind.direction, row.cells) = (direction, cells.to_vec());
-        let (found, text) = end(&gate(true, false), &[missing]);
+        let (found, text) = end(&REGRESSION, &[missing]);
         assert_eq!((found, text.contains("m1 of batch")), (code, code == 3), "{text}");
     }
 }
@@ -169,8 +147,8 @@ fn a_gate_goes_by_headline_metrics() {
     counter.works[0].sets[0].rows[1].kind.direction = Direction::Neutral;
     for analysis in [explained, open, counter] {
         let analyses = [analysis];
-        assert_eq!(end(&gate(true, false), &analyses).0, 0);
-        assert_eq!(end(&gate(false, true), &analyses).0, 0);
+        assert_eq!(end(&REGRESSION, &analyses).0, 0);
+        assert_eq!(end(&BISECT, &analyses).0, 0);
     }
 }
 
@@ -181,9 +159,9 @@ fn a_gate_needs_rounds_that_can_decide() {
         why: Why::TooFewRounds { least },
         rounds: Rounds::MoreThan(1000),
     };
-    let (code, text) = end(&gate(true, false), &[analysis(&[Verdict::Same, few(6)], &[])]);
+    let (code, text) = end(&REGRESSION, &[analysis(&[Verdict::Same, few(6)], &[])]);
     assert!(code == 3 && text.contains("at least 6"), "{code} {text}");
-    assert_eq!(end(&gate(true, false), &[analysis(&[few(6), Verdict::Worse], &[])]).0, 1);
+    assert_eq!(end(&REGRESSION, &[analysis(&[few(6), Verdict::Worse], &[])]).0, 1);
 }
 
 #[test]
@@ -193,7 +171,7 @@ fn a_regression_in_any_comparison_goes_first() {
         analysis(&[Verdict::Worse], &[]),
         analysis(&[], &[]),
     ];
-    for gate in [gate(true, false), gate(false, true)] {
+    for gate in [REGRESSION, BISECT] {
         let (code, text) = end(&gate, &both);
         assert_eq!((code, text.as_str()), (1, "regression: web threads=4 m0 of batch is WORSE"));
     }
@@ -208,9 +186,9 @@ fn a_fault_of_ours_is_no_bad_commit() {
         (|| Err(SessionError::Usage("".into()).into()), 255),
     ];
     for (work, expected) in cases {
-        let done = gate(false, true).translate(work);
+        let done = BISECT.translate(work);
         assert!(matches!(done, Err(Failure::Bisect { code, .. }) if code == *expected));
     }
-    let done = gate(false, false).translate(cases[0].0);
+    let done = NONE.translate(cases[0].0);
     assert!(matches!(done, Err(Failure::Session(SessionError::Here(_)))));
 }
