@@ -7,17 +7,26 @@ use serde_json::Value;
 
 use crate::support::{self, done, ended, schedlab, stderr, stdout};
 
-const PLAN: &str = "schema = 1\n[measure]\nrounds = 12\n[[variant]]\nname = \"default\"\n[[variant]]\n\
+pub const PLAN: &str = "schema = 1\n[measure]\nrounds = 12\n[[variant]]\nname = \"default\"\n[[variant]]\n\
     name = \"other\"\nnice = 1\n[[workload]]\nname = \"web\"\nuse = \"schbench\"\n";
-const HOLDS: &str = "[[expect]]\nmetric = \"throughput\"\nfrom = \"0.5x\"\nto = \"2x\"\n";
-const FAILS: &str =
+pub const HOLDS: &str = "[[expect]]\nmetric = \"throughput\"\nfrom = \"0.5x\"\nto = \"2x\"\n";
+pub const FAILS: &str =
     "[[expect]]\nmetric = \"web/wakeup_p99\"\nfrom = \"3x\"\nwhy = \"it was so in <2019>\"\n";
 const OPEN: &str = "[[expect]]\nmetric = \"throughput\"\nis = \"better\"\n";
 
-fn test(home: &Path, plan: &str, arguments: &[&str]) -> Output {
+pub fn test(home: &Path, plan: &str, arguments: &[&str]) -> Output {
     std::fs::write(home.join("plan.toml"), plan).unwrap();
     let words = ["test", "plan.toml", "--backend", "null"];
     schedlab(home, &[&words[..], arguments].concat()).output().unwrap()
+}
+
+/// Checks that [`PLAN`] with this text is refused with a message that has `expected`, and a hint.
+pub fn assert_refused(home: &Path, text: &str, expected: &str) {
+    let output = test(home, &format!("{PLAN}{text}"), &[]);
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{text} {message}");
+    assert!(message.replace('\n', " ").contains(expected), "{text} {message}");
+    assert!(message.contains("hint:"), "{message}");
 }
 
 #[test]
@@ -211,11 +220,7 @@ fn what_is_wrong_is_refused_before_anything_runs() {
         ),
     ];
     for (expectation, expected) in cases {
-        let output = test(home.path(), &format!("{PLAN}{expectation}"), &[]);
-        let message = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{expectation} {message}");
-        assert!(message.replace("\n", " ").contains(expected), "{expectation} {message}");
-        assert!(message.contains("hint:"), "{message}");
+        assert_refused(home.path(), expectation, expected);
     }
     let better = "[[expect]]\nmetric = \"*_switches\"\nis = \"not-worse\"\n";
     let counter = ended(test(home.path(), &format!("{PLAN}{better}"), &["--probe", "sched"]), 2);

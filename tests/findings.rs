@@ -1,25 +1,14 @@
 //! Findings: how a user runs them, errors in one, and the table in docs, which must list all.
 
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::process::Output;
 
 use serde_json::Value;
 
+use crate::expect::{FAILS, HOLDS, PLAN, assert_refused, test};
 use crate::support::{checkout, schedlab, stderr, stdout};
 
 const FINDING: &str =
     "[finding]\nsource = \"1234567\"\npublished = \"twice <as> fast\"\nload = \"its own\"\n";
-const PLAN: &str = "schema = 1\n[measure]\nrounds = 12\n[[variant]]\nname = \"default\"\n[[variant]]\n\
-    name = \"other\"\nnice = 1\n[[workload]]\nname = \"web\"\nuse = \"schbench\"\n";
-const HOLDS: &str = "[[expect]]\nmetric = \"throughput\"\nfrom = \"0.5x\"\nto = \"2x\"\n";
-const FAILS: &str = "[[expect]]\nmetric = \"web/wakeup_p99\"\nfrom = \"3x\"\n";
-
-fn test(home: &Path, plan: &str, arguments: &[&str]) -> Output {
-    std::fs::write(home.join("plan.toml"), plan).unwrap();
-    let words = ["test", "plan.toml", "--backend", "null"];
-    schedlab(home, &[&words[..], arguments].concat()).output().unwrap()
-}
 
 #[test]
 fn a_plan_with_a_finding_says_what_became_of_it() {
@@ -72,11 +61,7 @@ fn a_wrong_finding_is_refused_with_the_place() {
         (format!("{HOLDS}finding = 3\n"), "not known here"),
     ];
     for (wrong, expected) in cases {
-        let output = test(home.path(), &format!("{PLAN}{wrong}"), &[]);
-        let message = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{wrong} {message}");
-        assert!(message.replace('\n', " ").contains(expected), "{wrong} {message}");
-        assert!(message.contains("hint:"), "{message}");
+        assert_refused(home.path(), &wrong, expected);
     }
 }
 

@@ -107,23 +107,31 @@ fn a_file_that_is_refused_stores_nothing() {
     assert!(!home.path().join(".local/share/schedlab/schedlab.db").exists());
 }
 
+/// A run of hackbench as mmtests has it.
+fn mmtests(name: &str, unit: &str, values: &str) -> String {
+    format!(
+        r#"{{"_ModuleName":"ExtractShellpackhackbench","_TestName":"{name}",
+        "_PreferredVal":"Lower","_PlotYaxis":"Time ({unit})",
+        "_ResultData":{{"4":[{{"Values":[{values}]}}]}}}}"#
+    )
+}
+
+/// The row of a comparison of these runs.
+fn compared(runs: [String; 2], sides: &[&str]) -> String {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("json"), format!("[{}]", runs.join(","))).unwrap();
+    done(schedlab(home.path(), &["import", "json"]));
+    let compare = schedlab(home.path(), &[&["compare"], sides].concat()).output().unwrap();
+    let report = stdout(&compare);
+    let row = report.lines().find(|line| line.starts_with("hackbench 4"));
+    row.expect(&report).to_string()
+}
+
 #[test]
 fn json_of_mmtests_is_stored_and_compared() {
-    let home = tempfile::tempdir().unwrap();
-    let run = |name: &str, values: &str| {
-        format!(
-            r#"{{"_ModuleName":"ExtractShellpackhackbench","_TestName":"{name}",
-            "_PreferredVal":"Lower","_PlotYaxis":"Time (seconds)",
-            "_ResultData":{{"4":[{{"Values":[{values}]}}]}}}}"#
-        )
-    };
-    let both =
-        [run("6.5", "1.5,1.51,1.49,1.5,1.52,1.48"), run("6.6", "1.2,1.21,1.19,1.2,1.22,1.18")];
-    std::fs::write(home.path().join("json"), format!("[{}]", both.join(","))).unwrap();
-    done(schedlab(home.path(), &["import", "json"]));
-    let compare = schedlab(home.path(), &["compare", "plan=mmtests*"]).output().unwrap();
-    let report = stdout(&compare);
-    let row = report.lines().find(|line| line.starts_with("hackbench 4")).expect(&report);
+    let old = mmtests("6.5", "seconds", "1.5,1.51,1.49,1.5,1.52,1.48");
+    let new = mmtests("6.6", "seconds", "1.2,1.21,1.19,1.2,1.22,1.18");
+    let row = compared([old, new], &["plan=mmtests*"]);
     assert!(row.contains("1.50 s") && row.contains("-20 %") && row.ends_with("BETTER"), "{row}");
 }
 
@@ -201,21 +209,9 @@ fn files_of_one_system_each_are_compared_under_the_names_of_these() {
 
 #[test]
 fn test_runs_of_other_units_are_converted() {
-    let home = tempfile::tempdir().unwrap();
-    let run = |name: &str, unit: &str, values: &str| {
-        format!(
-            r#"{{"_ModuleName":"ExtractShellpackhackbench","_TestName":"{name}",
-            "_PreferredVal":"Lower","_PlotYaxis":"Time ({unit})",
-            "_ResultData":{{"4":[{{"Values":[{values}]}}]}}}}"#
-        )
-    };
-    let before = run("before", "seconds", "1.00,1.01,1.02,1.03,1.04,1.05,1.06,1.07");
-    let after = run("after", "milliseconds", "1000,1010,1020,1030,1040,1050,1060,1070");
-    std::fs::write(home.path().join("json"), format!("[{before},{after}]")).unwrap();
-    done(schedlab(home.path(), &["import", "json"]));
-    let compare = schedlab(home.path(), &["compare", "before", "after"]).output().unwrap();
-    let report = stdout(&compare);
-    let row = report.lines().find(|line| line.starts_with("hackbench 4")).expect(&report);
+    let before = mmtests("before", "seconds", "1.00,1.01,1.02,1.03,1.04,1.05,1.06,1.07");
+    let after = mmtests("after", "milliseconds", "1000,1010,1020,1030,1040,1050,1060,1070");
+    let row = compared([before, after], &["before", "after"]);
     assert!(row.contains(" 0 % ") && !row.contains("WORSE"), "{row}");
 }
 
