@@ -21,40 +21,41 @@ const LABEL_COLUMNS: [usize; 2] = [8, 13];
 const MANY: usize = 4;
 const ALL: usize = usize::MAX;
 
-/// One paragraph of the answer: its tone, label and body.
-type Paragraph = (Tone, String, Body);
-
-/// A paragraph for a page, which has room for all.
+/// One paragraph of the answer.
 #[derive(Serialize)]
-pub struct AnswerLine {
+pub struct Paragraph {
     pub tone: Tone,
     pub label: String,
+    /// Empty where there is a command alone.
     pub text: String,
-    pub is_command: bool,
+    /// A command, behind the text or below it.
+    command: Option<String>,
 }
 
-enum Body {
-    Text(String),
-    Command(String),
-    /// A text, and behind it or below it a command.
-    Both(String, String),
-}
+impl Paragraph {
+    fn text(tone: Tone, label: &str, text: String) -> Paragraph {
+        Paragraph { tone, label: label.to_string(), text, command: None }
+    }
 
-impl Body {
+    fn command(label: &str, command: String) -> Paragraph {
+        let text = String::new();
+        Paragraph { tone: Tone::Plain, label: label.to_string(), text, command: Some(command) }
+    }
+
     fn lines(&self, label: &str, indent: usize, columns: usize) -> Vec<String> {
-        match self {
-            Body::Text(text) => paragraph(label, indent, text, columns),
-            Body::Command(text) => command(label, indent, text, columns),
-            Body::Both(text, pasted) => {
-                let line = format!("{label}{text} {pasted}");
-                if line.width() <= columns {
-                    return vec![line];
-                }
-                let mut lines = paragraph(label, indent, text, columns);
-                lines.extend(command(&" ".repeat(indent), indent, pasted, columns));
-                lines
-            }
+        let Some(pasted) = &self.command else {
+            return paragraph(label, indent, &self.text, columns);
+        };
+        if self.text.is_empty() {
+            return command(label, indent, pasted, columns);
         }
+        let line = format!("{label}{} {pasted}", self.text);
+        if line.width() <= columns {
+            return vec![line];
+        }
+        let mut lines = paragraph(label, indent, &self.text, columns);
+        lines.extend(command(&" ".repeat(indent), indent, pasted, columns));
+        lines
     }
 }
 
@@ -105,25 +106,14 @@ pub struct View<'a> {
 }
 
 /// As much as the answer in text, without what gives it again: a page has the rest below.
-pub fn short(view: View) -> Vec<AnswerLine> {
-    let width = Options::default().width;
-    fitting(view, width, LABEL_COLUMNS[1], Vec::new).into_iter().map(as_line).collect()
+pub fn short(view: View) -> Vec<Paragraph> {
+    fitting(view, Options::default().width, LABEL_COLUMNS[1], Vec::new)
 }
 
 /// The answer without commands.
-pub fn verdicts(view: View) -> Vec<AnswerLine> {
+pub fn verdicts(view: View) -> Vec<Paragraph> {
     let all = Detail::steps().next();
-    let said = all.map(|all| changes_and_open(view, all, false)).unwrap_or_default();
-    said.into_iter().map(as_line).collect()
-}
-
-fn as_line((tone, label, body): Paragraph) -> AnswerLine {
-    let (text, is_command) = match body {
-        Body::Text(text) => (text, false),
-        Body::Command(text) => (text, true),
-        Body::Both(text, command) => (format!("{text} {command}"), false),
-    };
-    AnswerLine { tone, label, text, is_command }
+    all.map(|all| changes_and_open(view, all, false)).unwrap_or_default()
 }
 
 /// The width of a column of names on a page of this width; a longer name goes into its text, which needs the room.
@@ -136,9 +126,9 @@ pub fn label_columns(names: &[String], width: usize) -> usize {
 pub fn write(view: View, more: Option<&str>, page: &mut Page) {
     let columns = label_columns(view.names, page.width());
     let shown = fitting(view, page.width(), columns, || ends(view, more).collect());
-    for (tone, label, body) in shown {
-        let lines = body.lines(&padded(&label, columns), columns + 2, page.width());
-        lines.iter().for_each(|line| page.line(tone, line.trim_end()));
+    for said in shown {
+        let lines = said.lines(&padded(&said.label, columns), columns + 2, page.width());
+        lines.iter().for_each(|line| page.line(said.tone, line.trim_end()));
     }
 }
 
@@ -154,11 +144,9 @@ fn fitting(
     ends: impl Fn() -> Vec<Paragraph>,
 ) -> Vec<Paragraph> {
     // Commands take the room that they need: what is said is not shortened for them.
-    let lines = |(_, label, body): &Paragraph| match body {
-        Body::Text(text) | Body::Both(text, _) => {
-            paragraph(&padded(label, columns), columns + 2, text, width).len()
-        }
-        Body::Command(_) => 0,
+    let lines = |said: &Paragraph| match said.text.as_str() {
+        "" => 0,
+        text => paragraph(&padded(&said.label, columns), columns + 2, text, width).len(),
     };
     let mut shown = Vec::new();
     for detail in Detail::steps() {
@@ -172,18 +160,14 @@ fn fitting(
 }
 
 fn text_paragraph(label: &str, text: String) -> Paragraph {
-    (Tone::Plain, label.to_string(), Body::Text(text))
-}
-
-fn command_paragraph(label: &str, text: String) -> Paragraph {
-    (Tone::Plain, label.to_string(), Body::Command(text))
+    Paragraph::text(Tone::Plain, label, text)
 }
 
 /// The commands that show more and that give this report again.
 fn ends(View { analysis, .. }: View, more: Option<&str>) -> impl Iterator<Item = Paragraph> {
     let is_stored = !analysis.command.is_empty();
     let more = more.filter(|_| is_stored).map(|more| text_paragraph("more", more.to_string()));
-    more.into_iter().chain(is_stored.then(|| command_paragraph("again", clean(&analysis.command))))
+    more.into_iter().chain(is_stored.then(|| Paragraph::command("again", clean(&analysis.command))))
 }
 
 /// `commands`: with those that decide what is open.
@@ -205,19 +189,20 @@ fn changes_and_open(view: View, detail: Detail, commands: bool) -> Vec<Paragraph
             let mark = if has_mark { format!(" ({})", phrases::SPOILT) } else { String::new() };
             format!("load from outside or steal, most rounds{mark}: schedlab doctor")
         };
-        (Tone::Bad, word.to_string(), Body::Text(text))
+        Paragraph::text(Tone::Bad, word, text)
     }));
     said.extend(open(analysis, names, detail).map(|text| text_paragraph("open", text)));
     if let Some((text, command)) = rounds(analysis, names.len()) {
         let command = command.filter(|_| commands);
         let colon = if command.is_some() { ":" } else { "" };
         said.push(text_paragraph("rounds", format!("{text}{colon}")));
-        said.extend(command.map(|command| command_paragraph("", command)));
+        said.extend(command.map(|command| Paragraph::command("", command)));
     }
     let in_lab = phrases::in_lab(analysis).filter(|_| commands);
-    said.extend(
-        in_lab.map(|(time, command)| (Tone::Plain, "lab".to_string(), Body::Both(time, command))),
-    );
+    said.extend(in_lab.map(|(time, command)| Paragraph {
+        command: Some(command),
+        ..text_paragraph("lab", time)
+    }));
     said
 }
 
@@ -270,7 +255,7 @@ fn changes(analysis: &Analysis, name: &str, side: usize, detail: Detail) -> Vec<
             None => place.clone(),
         });
         let texts = first_of(&texts.collect::<Vec<_>>(), detail.changes);
-        said.push((tone, String::new(), Body::Text(format!("{word}: {texts}"))));
+        said.push(Paragraph::text(tone, "", format!("{word}: {texts}")));
     }
     let bounds: Vec<String> = bounded(analysis, side).into_iter().map(|(_, text)| text).collect();
     let rows = || analysis.rows_of(Family::Headline).filter_map(|(.., row)| row.cells.get(side));
@@ -287,9 +272,9 @@ fn changes(analysis: &Analysis, name: &str, side: usize, detail: Detail) -> Vec<
     }
     if !missing.is_empty() {
         let text = format!("not judged: {}", first_of(&missing, detail.changes));
-        said.push((Tone::Bad, String::new(), Body::Text(text)));
+        said.push(Paragraph::text(Tone::Bad, "", text));
     }
-    said[0].1 = name.to_string();
+    said[0].label = name.to_string();
     said
 }
 
