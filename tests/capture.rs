@@ -35,7 +35,7 @@ fn a_command_becomes_a_plan_that_can_run() {
     let shown = stderr(&output);
     if shown.contains("not seen without the source bpf") {
         assert!(!file.exists() && shown.contains("hint: "), "{shown}");
-        return skip("capture", "privilege to load BPF programs");
+        return skip("privilege to load BPF programs");
     }
     assert_eq!(output.status.code(), Some(7), "the command's own: {shown}");
     assert!(shown.contains("cost: ") && shown.contains("run it: "), "{shown}");

@@ -94,11 +94,10 @@ fn commands(file: &str, value: &Value) -> Vec<String> {
 
 #[test]
 fn the_file_of_each_ci_runs_the_script_and_keeps_its_cache_and_results() {
-    let test = "the_file_of_each_ci_runs_the_script_and_keeps_its_cache_and_results";
     let repository = repository(&format!("{PLAN}{HOLDS}"));
     let own = [("SCHEDLAB", env!("CARGO_BIN_EXE_schedlab")), ("SCHEDLAB_BACKEND", "null")];
     for (file, program) in FILES {
-        let Some(value) = parsed(file, program) else { return skip(test, "python3-yaml") };
+        let Some(value) = parsed(file, program) else { return skip("python3-yaml") };
         let commands = commands(file, &value);
         assert_eq!(commands, [CALL], "{file}");
         let results = repository.path().join("schedlab-results");

@@ -53,7 +53,6 @@ fn a_command_is_measured_and_a_stored_one_runs_again() {
 /// Hardware counters depend on the machine; these counts exist on every one.
 #[test]
 fn the_probe_counters_counts_a_command_with_its_children() {
-    let test = "the_probe_counters_counts_a_command_with_its_children";
     let home = tempfile::tempdir().unwrap();
     for (probe, of_what) in [("counters", "cpus"), ("counters-by-role", "command")] {
         done(run(home.path(), &["-q", "--probe", probe], "sh -c 'sh -c :; :'; :"));
@@ -64,7 +63,7 @@ fn the_probe_counters_counts_a_command_with_its_children() {
             let of =
                 |name: &str| &metrics.iter().find(|own| own["name"] == name).expect(name)["value"];
             if let Some(why) = of(&faults)["unknown"].as_str() {
-                return skip(test, &format!("privilege: {why}"));
+                return skip(&format!("privilege: {why}"));
             }
             let seconds = run["result"]["measured_ns"].as_f64().unwrap() / 1e9;
             let faults = metric(&run, 0, &faults) * seconds;
@@ -192,10 +191,9 @@ fn what_hangs_is_named_with_the_last_that_it_wrote() {
 
 #[test]
 fn programs_of_a_user_have_that_users_environment() {
-    let test = "programs_of_a_user_have_that_users_environment";
     // Only root may become another user.
     if !std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t") {
-        return skip(test, "privilege: root");
+        return skip("privilege: root");
     }
     let home = tempfile::tempdir().unwrap();
     let script = "echo \\\"$USER $LOGNAME $HOME, $OTHER\\\"; test $USER = nobody";
@@ -455,7 +453,6 @@ const ELSEWHERE: &[&str] = &["deathstarbench", "netperf", "specjbb"];
 
 #[test]
 fn every_known_program_runs_and_prints_its_metrics() {
-    let test = "every_known_program_runs_and_prints_its_metrics";
     let home = tempfile::tempdir().unwrap();
     let listed = stdout(&schedlab(home.path(), &["list", "workloads"]).output().unwrap());
     let mut plan = "schema = 1\n[measure]\nrounds = 1\nduration = \"10ms\"\nwarmup = \"0s\"\n\
@@ -484,7 +481,7 @@ fn every_known_program_runs_and_prints_its_metrics() {
             None => {
                 let hint = outcomes.iter().find_map(|of| of["reason"].as_str()).expect(name);
                 assert!(hint.contains("apt-get install"), "{name}: {hint}");
-                skip(test, hint);
+                skip(hint);
             }
         }
     }

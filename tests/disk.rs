@@ -58,11 +58,10 @@ const MAX_ROOM_KIB: u64 = 600;
 
 #[test]
 fn a_command_whose_disk_fails_is_done_or_says_why() {
-    let test = "a_command_whose_disk_fails_is_done_or_says_why";
-    if !strace::works(test) {
+    if !strace::works() {
         return;
     }
-    let trials = Trial::all(test);
+    let trials = Trial::all();
     let rounds = campaign(trials.len() as u32).div_ceil(trials.len() as u32);
     let mut random = ChaCha8Rng::seed_from_u64(42);
     let mut met: BTreeMap<(&str, &str), u32> = BTreeMap::new();
@@ -84,11 +83,10 @@ fn a_command_whose_disk_fails_is_done_or_says_why() {
 
 #[test]
 fn a_command_whose_disk_is_full_is_done_or_says_why() {
-    let test = "a_command_whose_disk_is_full_is_done_or_says_why";
-    let trials = Trial::all(test);
+    let trials = Trial::all();
     let mut mounts = with_mounts("mount -t tmpfs none /mnt", &Command::new("true"));
     if !mounts.output().is_ok_and(|tried| tried.status.success()) {
-        return skip(test, "privilege to mount a file system");
+        return skip("privilege to mount a file system");
     }
     let rounds = campaign(trials.len() as u32).div_ceil(trials.len() as u32);
     let mut random = ChaCha8Rng::seed_from_u64(43);

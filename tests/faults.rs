@@ -159,14 +159,13 @@ fn an_interrupt_leaves_a_resumable_plan_and_no_process() {
 /// Two signals at once: the second comes before the first one has an effect.
 #[test]
 fn a_second_signal_ends_it_at_once_and_names_what_undoes_the_changes() {
-    let test = "a_second_signal_ends_it_at_once_and_names_what_undoes_the_changes";
     let pool = "[placement]\npool = \"faults\"\ncpus = \"0\"\n";
     // The nice value ends with its task.
     let mut cases = vec![("[[variant]]\nname = \"v\"\nnice = 1\n", false), ("", false)];
     if pools::may_make_a_cpuset() {
         cases.push((pool, true));
     } else {
-        support::skip(test, "privilege to make a cpuset");
+        support::skip("privilege to make a cpuset");
     }
     for (more, has_changes) in cases {
         let home = tempfile::tempdir().unwrap();

@@ -104,9 +104,9 @@ struct Cluster {
 
 impl Cluster {
     /// `None`, after a loud skip, if its programs are missing.
-    fn start(test: &str) -> Option<Cluster> {
+    fn start() -> Option<Cluster> {
         if DAEMONS.iter().any(|name| daemon(name).is_none()) {
-            skip(test, "Slurm and munge (scripts/need.sh fleet)");
+            skip("Slurm and munge (scripts/need.sh fleet)");
             return None;
         }
         let home = TempDir::new().unwrap();
@@ -272,8 +272,7 @@ fn daemon(name: &str) -> Option<PathBuf> {
 
 #[test]
 fn a_cluster_gives_what_this_machine_gives_also_where_a_task_runs_twice() {
-    let name = "a_cluster_gives_what_this_machine_gives_also_where_a_task_runs_twice";
-    let Some(cluster) = Cluster::start(name) else { return };
+    let Some(cluster) = Cluster::start() else { return };
     let home = cluster.home.path();
     plan(home, 60);
     let controller = cluster.run();
@@ -296,7 +295,7 @@ fn a_cluster_gives_what_this_machine_gives_also_where_a_task_runs_twice() {
 
 #[test]
 fn an_interrupted_plan_is_cancelled_and_goes_on() {
-    let Some(cluster) = Cluster::start("an_interrupted_plan_is_cancelled_and_goes_on") else {
+    let Some(cluster) = Cluster::start() else {
         return;
     };
     let home = cluster.home.path();
@@ -330,7 +329,7 @@ fn run_events(events: &[Value]) -> Vec<Value> {
 
 #[test]
 fn a_slurmctld_that_is_restarted_is_waited_for() {
-    let Some(mut cluster) = Cluster::start("a_slurmctld_that_is_restarted_is_waited_for") else {
+    let Some(mut cluster) = Cluster::start() else {
         return;
     };
     let home = cluster.home.path().to_path_buf();
@@ -352,8 +351,7 @@ const HOSTS: [&str; 7] =
 
 #[test]
 fn each_host_measures_the_whole_plan_and_goes_on_after_an_interruption() {
-    let name = "each_host_measures_the_whole_plan_and_goes_on_after_an_interruption";
-    let Some(cluster) = Cluster::start(name) else { return };
+    let Some(cluster) = Cluster::start() else { return };
     let home = cluster.home.path();
     plan(home, 400);
     let mut command = cluster.schedlab(&HOSTS);

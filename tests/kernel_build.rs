@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::kernels::{Machine, bzimage, is_amd64};
+use crate::kernels::{Machine, bzimage, on_amd64};
 use crate::support::{done, ended, signal, stderr, stdout};
 
 /// `$F` is the folder of the machine; a file `on-NAME` there is run first.
@@ -149,10 +149,7 @@ fn write_sources(folder: &Path) {
 
 #[test]
 fn a_base_is_fetched_once_and_a_patch_compiles_what_it_changes() {
-    if !is_amd64("a_base_is_fetched_once_and_a_patch_compiles_what_it_changes") {
-        return;
-    }
-    let site = Site::new();
+    let Some(site) = on_amd64(Site::new) else { return };
     let said = site.builds(&[]);
     assert!(said.starts_with("mine: 6.12.1, "), "{said}");
     let base = site.digest();
@@ -190,10 +187,7 @@ fn a_base_is_fetched_once_and_a_patch_compiles_what_it_changes() {
 
 #[test]
 fn what_cannot_be_built_is_named_and_leaves_nothing() {
-    if !is_amd64("what_cannot_be_built_is_named_and_leaves_nothing") {
-        return;
-    }
-    let site = Site::new();
+    let Some(site) = on_amd64(Site::new) else { return };
     site.file("other.patch", &PATCH.replace("slice = 1", "other = 1"));
     site.file("broken.patch", &PATCH.replace("slice = 2;", "SYNTAX"));
     site.file("outside.patch", &PATCH.replace("b/kernel", "b/../../kernel"));
@@ -231,10 +225,7 @@ fn what_cannot_be_built_is_named_and_leaves_nothing() {
 
 #[test]
 fn a_build_that_the_disk_cannot_hold_does_not_begin() {
-    if !is_amd64("a_build_that_the_disk_cannot_hold_does_not_begin") {
-        return;
-    }
-    let site = Site::new();
+    let Some(site) = on_amd64(Site::new) else { return };
     let stanza = site.machine.path("stanzas/linux-source-6.12");
     let text = fs::read_to_string(&stanza).unwrap();
     fs::write(&stanza, text.replace("Size: ", "Size: 9000000000")).unwrap();
@@ -252,10 +243,7 @@ const ENDS: [(&str, Option<i32>); 3] = [("-INT", Some(130)), ("-TERM", Some(130)
 
 #[test]
 fn a_build_that_is_ended_leaves_no_kernel_and_no_compiler_and_goes_on() {
-    if !is_amd64("a_build_that_is_ended_leaves_no_kernel_and_no_compiler_and_goes_on") {
-        return;
-    }
-    let site = Site::new();
+    let Some(site) = on_amd64(Site::new) else { return };
     let unpacking = format!("case \" $* \" in *' --strip-components=1 '*) {WAITS};; esac");
     let patched = format!("[ ! -e objects/kernel/core.o ] || {{ {WAITS}; }}");
     let stages = [
@@ -285,10 +273,7 @@ fn a_build_that_is_ended_leaves_no_kernel_and_no_compiler_and_goes_on() {
 
 #[test]
 fn two_builds_at_once_fetch_the_base_once() {
-    if !is_amd64("two_builds_at_once_fetch_the_base_once") {
-        return;
-    }
-    let site = Site::new();
+    let Some(site) = on_amd64(Site::new) else { return };
     let start = || {
         let mut command = site.machine.command(&BUILD);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -300,10 +285,7 @@ fn two_builds_at_once_fetch_the_base_once() {
 
 #[test]
 fn what_is_missing_for_a_build_is_named_with_its_package() {
-    if !is_amd64("what_is_missing_for_a_build_is_named_with_its_package") {
-        return;
-    }
-    let site = Site::new();
+    let Some(site) = on_amd64(Site::new) else { return };
     let few = site.machine.path("few");
     fs::create_dir(&few).unwrap();
     for name in ["gcc", "make", "perl", "patch", "cp", "tar", "xz", "bc", "ld", "gzip"] {
@@ -373,10 +355,7 @@ fn build_tree(site: &Site, more: &[&str]) -> Output {
 
 #[test]
 fn a_tree_is_built_as_it_is_and_left_as_it_was() {
-    if !is_amd64("a_tree_is_built_as_it_is_and_left_as_it_was") {
-        return;
-    }
-    let site = Site::new();
+    let Some(site) = on_amd64(Site::new) else { return };
     let tree = tree(&site);
     let built = |more: &[&str]| {
         let output = done(build_tree(&site, &[&["./linux"], more].concat()));
@@ -412,10 +391,7 @@ fn a_tree_is_built_as_it_is_and_left_as_it_was() {
 
 #[test]
 fn a_tree_that_cannot_be_built_is_refused() {
-    if !is_amd64("a_tree_that_cannot_be_built_is_refused") {
-        return;
-    }
-    let site = Site::new();
+    let Some(site) = on_amd64(Site::new) else { return };
     let tree = tree(&site);
     let other = site.machine.path("home/other");
     fs::create_dir(&other).unwrap();

@@ -11,8 +11,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use crate::support::skip;
-use crate::support::{schedlab, stderr, stdout};
+use crate::support::{schedlab, skip, stderr, stdout};
 
 /// Each notes how it was called. `$F` is the folder of the machine.
 const STUBS: &[(&str, &str)] = &[
@@ -201,12 +200,17 @@ pub fn bzimage(version: &str) -> Vec<u8> {
 }
 
 /// Debian's kernels are fetched on amd64 alone.
-pub fn is_amd64(test: &str) -> bool {
+pub fn is_amd64() -> bool {
     let is = std::env::consts::ARCH == "x86_64";
     if !is {
-        skip(test, "hardware: an x86-64 machine");
+        skip("hardware: an x86-64 machine");
     }
     is
+}
+
+/// `None`: the test is skipped.
+pub fn on_amd64<T>(new: impl FnOnce() -> T) -> Option<T> {
+    is_amd64().then(new)
 }
 
 /// Only a failing test waits this long.
@@ -216,10 +220,7 @@ const V6: &str = "6.18.15-1~bpo13+1";
 
 #[test]
 fn the_newest_is_fetched_once() {
-    if !is_amd64("the_newest_is_fetched_once") {
-        return;
-    }
-    let machine = Machine::new().offering(R6, V6);
+    let Some(machine) = on_amd64(Machine::with_one_kernel) else { return };
     let machine = machine.offering("6.18.9+deb13-cloud-amd64", "6.18.9-1~bpo13+1");
     let machine = machine.offering("6.18.20+deb13-amd64", "6.18.20-1~bpo13+1");
     let output = machine.kernel(&["get", "debian:6.18"]);
@@ -263,10 +264,8 @@ fn the_newest_is_fetched_once() {
 
 #[test]
 fn an_image_in_parts_is_assembled() {
-    if !is_amd64("an_image_in_parts_is_assembled") {
-        return;
-    }
-    let machine = Machine::new().offering("7.3.4+deb13-cloud-amd64", "7.3.4-1");
+    let Some(machine) = on_amd64(Machine::new) else { return };
+    let machine = machine.offering("7.3.4+deb13-cloud-amd64", "7.3.4-1");
     machine.output(&["get", "debian:7.3"]);
     assert_eq!(machine.calls().matches(" download ").count(), 3, "{}", machine.calls());
     let list: serde_json::Value =
@@ -279,10 +278,7 @@ fn an_image_in_parts_is_assembled() {
 
 #[test]
 fn a_failure_leaves_nothing_behind() {
-    if !is_amd64("a_failure_leaves_nothing_behind") {
-        return;
-    }
-    let machine = Machine::new().offering(R6, V6);
+    let Some(machine) = on_amd64(Machine::with_one_kernel) else { return };
     machine.on_download("printf 'E: Failed to fetch: No space left on device\\n' >&2; exit 100");
     let message = machine.fails(&["get", "debian:6.18"], 3);
     assert!(message.contains("No space left on device\nhint: make room"), "{message}");
@@ -317,10 +313,7 @@ fn a_failure_leaves_nothing_behind() {
 
 #[test]
 fn a_kill_leaves_no_kernel() {
-    if !is_amd64("a_kill_leaves_no_kernel") {
-        return;
-    }
-    let machine = Machine::new().offering(R6, V6);
+    let Some(machine) = on_amd64(Machine::with_one_kernel) else { return };
     machine.on_download("kill -9 $PPID; exit 1");
     assert_eq!(machine.kernel(&["get", "debian:6.18"]).status.code(), None);
     assert_eq!(machine.cached(), [".new"]);
@@ -334,10 +327,7 @@ fn a_kill_leaves_no_kernel() {
 /// An apt that outlived a killed schedlab would keep its lists locked against the next one.
 #[test]
 fn a_kill_ends_apt_too() {
-    if !is_amd64("a_kill_ends_apt_too") {
-        return;
-    }
-    let machine = Machine::new().offering(R6, V6);
+    let Some(machine) = on_amd64(Machine::with_one_kernel) else { return };
     let fifo = machine.path("alive");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     machine.on_download("exec 3>\"$F/alive\"; echo begun >&3; read -r x <\"$F/never\"");
@@ -357,10 +347,7 @@ fn a_kill_ends_apt_too() {
 
 #[test]
 fn a_pipe_gets_each_line_once() {
-    if !is_amd64("a_pipe_gets_each_line_once") {
-        return;
-    }
-    let machine = Machine::new().offering(R6, V6);
+    let Some(machine) = on_amd64(Machine::with_one_kernel) else { return };
     machine.on_download("for n in 0 0 0; do echo dlstatus:1:$n:Retrieving; done");
     let output = machine.kernel(&["get", "debian:6.18"]);
     let message = stderr(&output);
@@ -373,10 +360,7 @@ fn a_pipe_gets_each_line_once() {
 
 #[test]
 fn two_at_a_time_fetch_once() {
-    if !is_amd64("two_at_a_time_fetch_once") {
-        return;
-    }
-    let machine = Machine::new().offering(R6, V6);
+    let Some(machine) = on_amd64(Machine::with_one_kernel) else { return };
     let start = || {
         let mut command = machine.command(&["get", "debian:6.18"]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -393,10 +377,7 @@ fn two_at_a_time_fetch_once() {
 
 #[test]
 fn machines_without_apt_or_debian_get_a_hint() {
-    if !is_amd64("machines_without_apt_or_debian_get_a_hint") {
-        return;
-    }
-    let machine = Machine::new();
+    let Some(machine) = on_amd64(Machine::new) else { return };
     let mut command = machine.command(&["get", "debian:6.18"]);
     let output = command.env("PATH", machine.path("tree")).output().unwrap();
     let message = stderr(&output);
@@ -421,10 +402,8 @@ fn machines_without_apt_or_debian_get_a_hint() {
 
 #[test]
 fn kernels_are_listed_repaired_and_removed() {
-    if !is_amd64("kernels_are_listed_repaired_and_removed") {
-        return;
-    }
-    let machine = Machine::new().offering(R6, V6).offering("6.1.0-50-cloud-amd64", "6.1.176-1");
+    let Some(machine) = on_amd64(Machine::with_one_kernel) else { return };
+    let machine = machine.offering("6.1.0-50-cloud-amd64", "6.1.176-1");
     let offered = machine.output(&["list", "--available"]);
     assert!(offered.contains("debian:6.1.176") && offered.contains("debian:6.18.15"), "{offered}");
     machine.output(&["get", "debian:6.1", "debian:6.18"]);
@@ -477,7 +456,7 @@ fn an_image_that_is_too_large_is_called_that() {
         let output = schedlab(home.path(), &words).output().unwrap();
         let said = stderr(&output);
         if said.contains("qemu-system") {
-            return skip("an_image_that_is_too_large_is_called_that", "package qemu-system-x86");
+            return skip("package qemu-system-x86");
         }
         assert_eq!(output.status.code(), Some(2), "{more:?}: {said}");
         let all = said.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -97,13 +97,12 @@ fn a_sets_knobs_replace_the_variants() {
 /// Weights of 1000 and 10; each worker is where its set's cgroup is, and no cgroup is left.
 #[test]
 fn sets_in_cgroups_have_their_weights() {
-    let test = "sets_in_cgroups_have_their_weights";
     let cgroups = "[cgroup.web]\nweight = 1000\n[cgroup.batch]\nweight = 10\n[cgroup.batch.low]\n\
                    cpus = \"0\"\n";
     let plan = plan("", ["cgroup = \"web\"", "cgroup = \"batch/low\""]);
     let run = run_or_skipped(&format!("{plan}{cgroups}"));
     if run["status"] == "skipped" {
-        return support::skip(test, &format!("privilege to make cgroups: {}", run["reason"]));
+        return support::skip(&format!("privilege to make cgroups: {}", run["reason"]));
     }
     let (web, batch) = (throughput(&run, 0), throughput(&run, 1));
     assert!(web > 10.0 * batch, "a weight of 1000 did {web}, one of 10 did {batch}");

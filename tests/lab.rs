@@ -57,20 +57,20 @@ fn fetched() -> &'static Result<PathBuf, &'static str> {
 struct Laboratory(TempDir);
 
 impl Laboratory {
-    /// With the machines that other tests booted: a boot takes longer than most runs. `None` if `test` is skipped,
-    /// which is reported.
-    fn open(test: &str) -> Option<Laboratory> {
-        Laboratory::with_caches(test, &["kernels", "machines"])
+    /// With the machines that other tests booted: a boot takes longer than most runs. `None`: the test is skipped, which
+    /// is reported.
+    fn open() -> Option<Laboratory> {
+        Laboratory::with_caches(&["kernels", "machines"])
     }
 
     /// For a test of boots: without any machine.
-    fn without_machines(test: &str) -> Option<Laboratory> {
-        Laboratory::with_caches(test, &["kernels"])
+    fn without_machines() -> Option<Laboratory> {
+        Laboratory::with_caches(&["kernels"])
     }
 
-    fn with_caches(test: &str, shared: &[&str]) -> Option<Laboratory> {
+    fn with_caches(shared: &[&str]) -> Option<Laboratory> {
         if Command::new(QEMU).arg("--version").output().is_err() {
-            skip(test, "QEMU: sh scripts/need.sh");
+            skip("QEMU: sh scripts/need.sh");
             return None;
         }
         match fetched() {
@@ -85,7 +85,7 @@ impl Laboratory {
                 Some(Laboratory(home))
             }
             Err(needs) => {
-                skip(test, needs);
+                skip(needs);
                 None
             }
         }
@@ -113,21 +113,40 @@ impl Laboratory {
         ended.map(str::to_string).collect()
     }
 
+    /// The events of this kind, in order.
+    fn events(&self, kind: &str) -> Vec<Value> {
+        let events = fs::read_to_string(self.path("events")).unwrap();
+        let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        events.filter(|event| event["event"] == kind).collect()
+    }
+
+    fn runs(&self) -> Vec<Value> {
+        self.events("run_ended")
+    }
+
+    /// Runs a plan that must succeed.
+    fn measures(&self, plan: &str, more: &[&str]) -> Output {
+        done(&mut self.run(plan, more))
+    }
+
+    /// The output of another command of this home.
+    fn shows(&self, words: &[&str]) -> String {
+        stdout(&schedlab(self.0.path(), words).output().unwrap())
+    }
+
     /// The clock of the first run's guest.
     fn time(&self) -> Value {
-        let event: Value = serde_json::from_str(&self.ended()[0]).unwrap();
-        event["outcome"]["result"]["guest"]["time"].clone()
+        self.runs()[0]["outcome"]["result"]["guest"]["time"].clone()
     }
 
     /// The status of each cell, with the reason of a failure.
     fn outcomes(&self) -> Vec<(String, String)> {
-        let outcome = |line: &String| {
-            let event: Value = serde_json::from_str(line).unwrap();
+        let outcome = |event: &Value| {
             let text = |name: &str| event["outcome"][name].as_str().unwrap_or_default().to_string();
             let cell = event["key"]["cell"].as_u64().unwrap();
             (cell, (text("status"), text("reason")))
         };
-        let mut outcomes: Vec<_> = self.ended().iter().map(outcome).collect();
+        let mut outcomes: Vec<_> = self.runs().iter().map(outcome).collect();
         outcomes.sort();
         outcomes.into_iter().map(|(_, outcome)| outcome).collect()
     }
@@ -193,6 +212,11 @@ impl Laboratory {
     }
 }
 
+/// A text whose lines are wrapped.
+fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Guests among the children of this process's threads.
 fn guests_of(pid: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -220,9 +244,7 @@ impl Load {
             command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
         }))
     }
-}
 
-impl Load {
     /// Whether the host was loaded until now.
     fn is_there(&mut self) -> bool {
         self.0.iter_mut().all(|child| child.try_wait().unwrap().is_none())
@@ -269,22 +291,20 @@ fn assert_exact(laboratory: &Laboratory, output: &Output) {
 
 fn assert_exact_runs(laboratory: &Laboratory, output: &Output, runs: usize) {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let ended = laboratory.ended();
+    let ended = laboratory.runs();
     assert_eq!(ended.len(), runs, "{ended:?}");
-    for line in &ended {
-        let event: Value = serde_json::from_str(line).unwrap();
-        assert_eq!(event["outcome"]["status"], "done", "{line}");
-        assert_eq!(event["outcome"]["result"]["guest"]["time"], "exact", "{line}");
+    for event in &ended {
+        assert_eq!(event["outcome"]["status"], "done", "{event}");
+        assert_eq!(event["outcome"]["result"]["guest"]["time"], "exact", "{event}");
     }
 }
 
 /// Checks that the kernel's events were counted, those of the scheduler by BPF, and none of the CPU, which has no
 /// counters.
-fn assert_counted(line: &str) {
-    let event: Value = serde_json::from_str(line).unwrap();
+fn assert_counted(event: &Value) {
     let outcome = &event["outcome"];
-    assert!(metric(outcome, 0, "cpus_context_switches") > 0.0, "{line}");
-    assert!(metric(outcome, 0, "worker_wakeups") > 0.0, "{line}");
+    assert!(metric(outcome, 0, "cpus_context_switches") > 0.0, "{event}");
+    assert!(metric(outcome, 0, "worker_wakeups") > 0.0, "{event}");
     let metrics = outcome["result"]["sets"][0]["metrics"].as_array().unwrap();
     let cycles = metrics.iter().find(|own| own["name"] == "cpus_cycles").unwrap();
     assert!(cycles["value"]["unknown"].is_string(), "{cycles}");
@@ -298,8 +318,8 @@ struct Twins {
 }
 
 impl Twins {
-    fn open(test: &str, cpus: u32) -> Option<Twins> {
-        let [first, second] = [(); 2].map(|()| Laboratory::without_machines(test));
+    fn open(cpus: u32) -> Option<Twins> {
+        let [first, second] = [(); 2].map(|()| Laboratory::without_machines());
         Some(Twins { cpus, first: first?, second: second? })
     }
 
@@ -324,7 +344,7 @@ impl Twins {
         self.first.forbid_boots();
         assert_exact(&self.first, &self.run(1, &["--again"]));
         assert_eq!(self.first.ended(), booted, "from saved machines");
-        self.first.ended().iter().for_each(|line| assert_counted(line));
+        self.first.runs().iter().for_each(assert_counted);
         self.first.ended()
     }
 
@@ -346,8 +366,7 @@ impl Twins {
 /// comes without load.
 #[test]
 fn one_and_four_cpus_are_the_same_to_the_bit_on_a_loaded_host() {
-    let test = "one_and_four_cpus_are_the_same_to_the_bit_on_a_loaded_host";
-    let (Some(one), Some(four)) = (Twins::open(test, 1), Twins::open(test, 4)) else { return };
+    let (Some(one), Some(four)) = (Twins::open(1), Twins::open(4)) else { return };
     let mut load = Load::begin();
     std::thread::scope(|scope| {
         scope.spawn(|| one.verify());
@@ -366,7 +385,7 @@ fn one_and_four_cpus_are_the_same_to_the_bit_on_a_loaded_host() {
 fn a_kernel_comes_from_the_machines_own_mirror() {
     let home = match fetched() {
         Ok(home) => home,
-        Err(needs) => return skip("a_kernel_comes_from_the_machines_own_mirror", needs),
+        Err(needs) => return skip(needs),
     };
     let list = ["kernel", "list", "debian:6.1", "--format", "json"];
     let listed: Value =
@@ -390,9 +409,8 @@ fn a_machine_without_qemu_gets_a_hint() {
 
 #[test]
 fn a_plan_without_its_kernels_fails_before_anything_runs() {
-    let test = "a_plan_without_its_kernels_fails_before_anything_runs";
     if Command::new(QEMU).arg("--version").output().is_err() {
-        return skip(test, "QEMU: sh scripts/need.sh");
+        return skip("QEMU: sh scripts/need.sh");
     }
     let home = tempfile::tempdir().unwrap();
     for more in [&["--dry-run"][..], &[]] {
@@ -408,25 +426,22 @@ fn a_plan_without_its_kernels_fails_before_anything_runs() {
 
 #[test]
 fn a_kernel_that_is_missing_costs_its_own_runs_only() {
-    let test = "a_kernel_that_is_missing_costs_its_own_runs_only";
-    let Some(laboratory) = Laboratory::open(test) else { return };
+    let Some(laboratory) = Laboratory::open() else { return };
     let rest = "[[variant]]\nname = \"here\"\n\
                 [[variant]]\nname = \"missing\"\nkernel = \"debian:6.2\"\n";
     let plan = plan(PATIENT, "cpus = 1", &format!("{rest}{PIPE}"));
-    let output = done(laboratory.run(&plan, &["--dry-run"]));
-    // Its lines are wrapped.
-    let text = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    let output = laboratory.measures(&plan, &["--dry-run"]);
+    let text = unwrapped(&stdout(&output));
     assert!(text.contains("1 run (1 seed), ") && text.contains("kernel get debian:6.2"), "{text}");
     // A budget that nobody gave.
     let output = laboratory.run(&plan, &["--dry-run", "--until-decided"]).output().unwrap();
-    let text = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = unwrapped(&stdout(&output));
     assert!(text.contains("or what the budget of 2min has time for"), "{text} {output:?}");
 }
 
 #[test]
 fn a_file_that_cannot_be_read_is_said_before_anything_runs() {
-    let test = "a_file_that_cannot_be_read_is_said_before_anything_runs";
-    let Some(laboratory) = Laboratory::open(test) else { return };
+    let Some(laboratory) = Laboratory::open() else { return };
     let load =
         "[[workload]]\nuse = \"command\"\ncommand = [\"true\"]\nfiles = [\"/no/such/file\"]\n";
     for more in [&["--dry-run"][..], &[]] {
@@ -452,14 +467,13 @@ fn assert_kept(laboratory: &Laboratory, outcome: &(String, String), words: &[&st
 
 #[test]
 fn guests_that_fail_report_why_and_the_others_run() {
-    let test = "guests_that_fail_report_why_and_the_others_run";
-    let Some(laboratory) = Laboratory::open(test) else { return };
+    let Some(laboratory) = Laboratory::open() else { return };
     let rest = "[[variant]]\nname = \"sound\"\n\
                 [[variant]]\nname = \"panics\"\nkernel-args = \"rdinit=/nonesuch\"\n\
                 [[variant]]\nname = \"other\"\nkernel-args = \"nr_cpus=1\"\n\
                 [[variant]]\nname = \"no-scx\"\nscx = \"fifo\"\n";
     let plan = plan(PATIENT, "cpus = 2", &format!("{rest}{PIPE}"));
-    done(laboratory.run(&plan, &[]));
+    laboratory.measures(&plan, &[]);
     let outcomes = laboratory.outcomes();
     let [sound, panics, other, no_scx] = &outcomes[..] else { panic!("{outcomes:?}") };
     assert_eq!(sound.0, "done", "{sound:?}");
@@ -473,8 +487,7 @@ fn guests_that_fail_report_why_and_the_others_run() {
 
 #[test]
 fn a_qemu_that_was_not_kept_in_step_is_not_called_exact() {
-    let test = "a_qemu_that_was_not_kept_in_step_is_not_called_exact";
-    let Some(laboratory) = Laboratory::without_machines(test) else { return };
+    let Some(laboratory) = Laboratory::without_machines() else { return };
     let why = "QEMU was not kept in step: no thread of virtual CPUs was found";
     let time = serde_json::json!({ "not_exact": why });
     for guest in ["-kernel", "-incoming"] {
@@ -482,19 +495,17 @@ fn a_qemu_that_was_not_kept_in_step_is_not_called_exact() {
         let path = laboratory.emulator_after(guest, &script);
         // Without the library the CPUs share one clock and have another speed.
         let shared = "cpus = 1\nclocks = \"shared\"\nspeed = \"1ns\"";
-        let mut run = laboratory.run(&plan(PATIENT, shared, PIPE), &[]);
-        done(run.env("PATH", path));
+        done(laboratory.run(&plan(PATIENT, shared, PIPE), &[]).env("PATH", path));
         assert_eq!(laboratory.time(), time, "{guest}");
-        let report = schedlab(laboratory.0.path(), &["report", "last"]).output().unwrap();
-        assert!(stdout(&report).contains("NOT exact"), "{}", stdout(&report));
+        let report = laboratory.shows(&["report", "last"]);
+        assert!(report.contains("NOT exact"), "{report}");
         assert_eq!(laboratory.kept(), 0, "it may be otherwise next time");
     }
 }
 
 #[test]
 fn a_machine_that_differs_when_it_is_booted_again_is_found_by_verify() {
-    let test = "a_machine_that_differs_when_it_is_booted_again_is_found_by_verify";
-    let Some(laboratory) = Laboratory::without_machines(test) else { return };
+    let Some(laboratory) = Laboratory::without_machines() else { return };
     let mark = laboratory.path("booted");
     let mark = mark.display();
     // The second boot has coarse timers, which every boot shows. A mere difference in time may by chance
@@ -515,10 +526,7 @@ fn a_machine_that_differs_when_it_is_booted_again_is_found_by_verify() {
 
 #[test]
 fn a_machine_is_booted_once_for_all_plans() {
-    let Some(laboratory) = Laboratory::without_machines("a_machine_is_booted_once_for_all_plans")
-    else {
-        return;
-    };
+    let Some(laboratory) = Laboratory::without_machines() else { return };
     let plan = plan(PATIENT, "cpus = 1", PIPE).replace("seeds = 1", "seeds = 3");
     let run = || {
         let mut run = laboratory.run(&plan, &["--again"]);
@@ -532,11 +540,15 @@ fn a_machine_is_booted_once_for_all_plans() {
     );
     let booted = laboratory.ended();
     // This build takes it, and says what it is of.
-    let listed = stdout(&schedlab(laboratory.0.path(), &["cache"]).output().unwrap());
+    let listed = laboratory.shows(&["cache"]);
     assert!(listed.contains(" MiB ") && !listed.contains("stale"), "{listed}");
     laboratory.forbid_boots();
-    done(run());
-    assert_eq!(laboratory.ended(), booted);
+    let gives_the_same = || {
+        let output = run();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(laboratory.ended(), booted);
+    };
+    gives_the_same();
     // A truncated machine is not used. One that loads its probes again needs no boot.
     let machines = laboratory.machines();
     let wholes = machines.each_ref().map(|machine| fs::read(machine).unwrap());
@@ -545,15 +557,13 @@ fn a_machine_is_booted_once_for_all_plans() {
         fs::write(&machines[number], &whole[..whole.len() / 2]).unwrap();
     };
     truncate(1);
-    assert_eq!(run().status.code(), Some(0));
-    assert_eq!(laboratory.ended(), booted);
+    gives_the_same();
     truncate(0);
     truncate(1);
     ended(run(), 3);
     assert!(laboratory.outcomes()[0].1.contains("no boot"), "{:?}", laboratory.outcomes());
     fs::remove_file(laboratory.path("no-boots")).unwrap();
-    assert_eq!(run().status.code(), Some(0));
-    assert_eq!(laboratory.ended(), booted);
+    gives_the_same();
     let saved = laboratory.machines().map(|machine| fs::metadata(machine).unwrap().len());
     let is_whole = |(saved, whole): (&u64, &Vec<u8>)| *saved > whole.len() as u64 * 9 / 10;
     assert!(saved.iter().zip(&wholes).all(is_whole), "saved again: {saved:?}");
@@ -561,10 +571,9 @@ fn a_machine_is_booted_once_for_all_plans() {
 
 #[test]
 fn a_machine_that_cannot_be_saved_is_booted_each_time() {
-    let test = "a_machine_that_cannot_be_saved_is_booted_each_time";
-    let Some(laboratory) = Laboratory::without_machines(test) else { return };
+    let Some(laboratory) = Laboratory::without_machines() else { return };
     let Some(output) = run_confined(&laboratory, ".cache/schedlab/machines", "size=256k") else {
-        return skip(test, "privilege to mount a file system");
+        return skip("privilege to mount a file system");
     };
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(laboratory.outcomes()[0].0, "done");
@@ -572,70 +581,59 @@ fn a_machine_that_cannot_be_saved_is_booted_each_time() {
 
 #[test]
 fn real_time_is_reported_and_nothing_of_it_is_kept() {
-    let Some(laboratory) = Laboratory::open("real_time_is_reported_and_nothing_of_it_is_kept")
-    else {
-        return;
-    };
+    let Some(laboratory) = Laboratory::open() else { return };
     let output =
         laboratory.run(&plan(PATIENT, "cpus = 1", PIPE), &["--realtime"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(laboratory.time(), "real");
-    let report = schedlab(laboratory.0.path(), &["report", "last"]).output().unwrap();
-    assert!(stdout(&report).contains("real time"), "{}", stdout(&report));
+    let report = laboratory.shows(&["report", "last"]);
+    assert!(report.contains("real time"), "{report}");
     assert_eq!(laboratory.kept(), 0);
 }
 
 #[test]
 fn seeds_are_added_until_all_is_decided() {
-    let test = "seeds_are_added_until_all_is_decided";
-    let Some(laboratory) = Laboratory::without_machines(test) else { return };
+    let Some(laboratory) = Laboratory::without_machines() else { return };
     // Two variants that do the same have equal trajectories; the first look is after ten.
     let variants = "[[variant]]\nname = \"one\"\n[[variant]]\nname = \"other\"\nnice = 0\n";
     let until = format!("{PATIENT}\nuntil-decided = true\nbudget = \"1h\"");
     let until = plan(&until, "cpus = 1", &format!("{variants}{PIPE}"));
     // A boot takes longer than the budget, but all of the plan's seeds must be run.
     let owed = until.replace("1h", "1s").replace("seeds = 1", "seeds = 3");
-    assert!(laboratory.run(&owed, &[]).output().unwrap().status.success());
+    laboratory.measures(&owed, &[]);
     assert_eq!(laboratory.ended().len(), 6);
-    let report = schedlab(laboratory.0.path(), &["report", "last"]).output().unwrap();
-    assert!(stdout(&report).contains("ended by its budget of 1s"), "{}", stdout(&report));
-    done(laboratory.run(&until, &[]));
-    let runs = laboratory.ended();
+    let report = laboratory.shows(&["report", "last"]);
+    assert!(report.contains("ended by its budget of 1s"), "{report}");
+    laboratory.measures(&until, &[]);
+    let runs = laboratory.runs();
     assert_eq!(runs.len(), 20, "ten seeds of two variants");
-    let began_ns = runs.iter().map(|run| {
-        let event: Value = serde_json::from_str(run).unwrap();
-        event["outcome"]["result"]["started_unix_ns"].as_u64().unwrap()
-    });
+    let began_ns =
+        runs.iter().map(|run| run["outcome"]["result"]["started_unix_ns"].as_u64().unwrap());
     let (first_ns, last_ns) = (began_ns.clone().min().unwrap(), began_ns.max().unwrap());
     assert!(
         last_ns - first_ns > 30_000_000,
         "a start is shifted by 20 ms, and each seed shuffles the machine"
     );
     let kept = laboratory.kept();
-    assert!(laboratory.run(&until, &[]).output().unwrap().status.success());
+    laboratory.measures(&until, &[]);
     assert_eq!((laboratory.ended().len(), laboratory.kept()), (20, kept), "from the cache");
     // Fixed beforehand.
-    assert!(laboratory.run(&until, &["--rounds", "2"]).output().unwrap().status.success());
+    laboratory.measures(&until, &["--rounds", "2"]);
     assert_eq!(laboratory.ended().len(), 4);
 }
 
 /// The throughput of each worker set of a plan's only run.
 fn throughputs(laboratory: &Laboratory, plan: &str) -> Vec<f64> {
-    done(laboratory.run(plan, &[]));
+    laboratory.measures(plan, &[]);
     assert_eq!(laboratory.time(), "exact");
-    let event: Value = serde_json::from_str(&laboratory.ended()[0]).unwrap();
-    let sets = event["outcome"]["result"]["sets"].as_array().unwrap();
-    let throughput = |set: &Value| {
-        let metrics = set["metrics"].as_array().unwrap();
-        let throughput = metrics.iter().find(|metric| metric["name"] == "throughput").unwrap();
-        throughput["value"]["known"].as_f64().unwrap()
-    };
-    sets.iter().map(throughput).collect()
+    let event = laboratory.runs().remove(0);
+    let sets = event["outcome"]["result"]["sets"].as_array().unwrap().len();
+    (0..sets).map(|set| metric(&event["outcome"], set, "throughput")).collect()
 }
 
 #[test]
 fn each_busy_cpu_has_its_full_speed() {
-    let Some(laboratory) = Laboratory::open("each_busy_cpu_has_its_full_speed") else { return };
+    let Some(laboratory) = Laboratory::open() else { return };
     let ops = |lab: &str, count: u32| {
         let spin = format!("[[workload]]\nuse = \"spin\"\ncount = {count}\n");
         throughputs(&laboratory, &plan(PATIENT, lab, &spin))[0]
@@ -651,24 +649,20 @@ fn each_busy_cpu_has_its_full_speed() {
 
 #[test]
 fn where_cpus_cannot_have_clocks_of_their_own_they_share_one_and_reports_say_so() {
-    let test = "where_cpus_cannot_have_clocks_of_their_own_they_share_one_and_reports_say_so";
-    let Some(laboratory) = Laboratory::without_machines(test) else { return };
+    let Some(laboratory) = Laboratory::without_machines() else { return };
     let path = laboratory.emulator_after("lacks", "export SCHEDLAB_CLOCKS=none");
-    let mut run = laboratory.run(&plan(PATIENT, "cpus = 1", PIPE), &[]);
-    let output = done(run.env("PATH", path));
+    let output = done(laboratory.run(&plan(PATIENT, "cpus = 1", PIPE), &[]).env("PATH", path));
     let warning = "all virtual CPUs share one clock, at 1 ns an instruction: this QEMU has no";
     assert!(stderr(&output).contains(warning), "{}", stderr(&output));
     assert_eq!(laboratory.time(), "exact");
-    let report = schedlab(laboratory.0.path(), &["report", "last"]).output().unwrap();
-    let report = stdout(&report).replace('\n', " ");
+    let report = laboratory.shows(&["report", "last"]).replace('\n', " ");
     assert!(report.contains("one clock for all CPUs, 1 ns an instruction"), "{report}");
 }
 
 /// Two sets burn and one mostly sleeps, on one CPU.
 #[test]
 fn work_that_is_skipped_gives_what_executed_work_gives() {
-    let test = "work_that_is_skipped_gives_what_executed_work_gives";
-    let Some(laboratory) = Laboratory::open(test) else { return };
+    let Some(laboratory) = Laboratory::open() else { return };
     let set = |name: &str, queue: &str, nice: u32| {
         format!(
             "[[workload.set]]\nname = \"{name}\"\nuse = \"burnwait\"\nqueue = \"{queue}\"\n\
@@ -736,22 +730,15 @@ impl Model {
         let lab = format!("kernel = \"debian:6.18\"\n{}\n[lab.model]\n{keys}", self.lab);
         let plan = plan(PATIENT, &lab, self.load).replacen("kernel = \"debian:6.1\"\n", "", 1);
         let plan = plan.replace("100ms", "1s");
-        done(self.laboratory.run(&plan, &[]));
+        self.laboratory.measures(&plan, &[]);
         assert_eq!(self.laboratory.time(), "exact");
-        let event: Value = serde_json::from_str(&self.laboratory.ended()[0]).unwrap();
-        let metrics = event["outcome"]["result"]["sets"][0]["metrics"].as_array().unwrap();
-        let metric = metrics.iter().find(|metric| metric["name"] == self.metric).unwrap();
-        metric["value"]["known"].as_f64().unwrap()
+        metric(&self.laboratory.runs()[0]["outcome"], 0, self.metric)
     }
 }
 
 #[test]
 fn an_idle_cpu_and_a_timer_take_the_time_of_the_model() {
-    let Some(laboratory) =
-        Laboratory::without_machines("an_idle_cpu_and_a_timer_take_the_time_of_the_model")
-    else {
-        return;
-    };
+    let Some(laboratory) = Laboratory::without_machines() else { return };
     let load = "[[workload]]\nuse = \"burnwait\"\nqueue = \"burn 20us, wait 1ms\"\n";
     let model = Model { laboratory, lab: "cpus = 1", load, metric: "wakeup_p50" };
     let off = model.with("timer-slack = \"1ns\"");
@@ -772,8 +759,7 @@ fn an_idle_cpu_and_a_timer_take_the_time_of_the_model() {
 /// A worker on one CPU is woken by a message thread on another one.
 #[test]
 fn an_interrupt_takes_the_time_of_the_model_by_distance() {
-    let test = "an_interrupt_takes_the_time_of_the_model_by_distance";
-    let Some(laboratory) = Laboratory::open(test) else { return };
+    let Some(laboratory) = Laboratory::open() else { return };
     let load = "[[workload]]\nuse = \"schbench\"\nthreads = 1\nrequest = \"200us\"\n\
                 message-cpus = \"0\"\nworker-cpus = \"1\"\n";
     let mut model = Model { laboratory, lab: "cpus = 2", load, metric: "wakeup_p50" };
@@ -791,8 +777,7 @@ fn an_interrupt_takes_the_time_of_the_model_by_distance() {
 /// Three workers on two CPUs move between them.
 #[test]
 fn a_migration_to_another_cache_takes_the_time_of_the_model() {
-    let test = "a_migration_to_another_cache_takes_the_time_of_the_model";
-    let Some(laboratory) = Laboratory::open(test) else { return };
+    let Some(laboratory) = Laboratory::open() else { return };
     let load = "[[workload]]\nuse = \"spin\"\nwork = \"100us\"\ncount = 3\n";
     let mut model = Model { laboratory, lab: "cpus = 2\nsockets = 2", load, metric: "throughput" };
     let ratio = |model: &Model| {
@@ -809,8 +794,7 @@ fn a_migration_to_another_cache_takes_the_time_of_the_model() {
 /// Weights of 100, 200 and 400; two sets with 100 and 300 share the part of the last cgroup.
 #[test]
 fn cgroups_of_sets_have_their_weights() {
-    let test = "cgroups_of_sets_have_their_weights";
-    let Some(laboratory) = Laboratory::open(test) else { return };
+    let Some(laboratory) = Laboratory::open() else { return };
     let cgroups = "[cgroup]\na.weight = 100\nb.weight = 200\nc.weight = 400\n\
                    c.x.weight = 100\nc.y.weight = 300\n[[workload]]\nname = \"tree\"\n";
     let set = |name: &str, cgroup: &str, count: u32| {
@@ -834,14 +818,12 @@ fn cgroups_of_sets_have_their_weights() {
 
 /// The cell of each window in the order of cells, and each worker's share of a CPU in it.
 fn window_shares(laboratory: &Laboratory) -> Vec<(u64, Vec<f64>)> {
-    let events = fs::read_to_string(laboratory.path("events")).unwrap();
-    let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let shares = |event: &Value| {
         let number = |worker: &Value, name: &str| worker[name].as_f64().unwrap();
         let workers = event["window"]["workers"].as_array().unwrap().iter();
         workers.map(|worker| number(worker, "cpu_ns") / number(worker, "wall_ns")).collect()
     };
-    let windows = events.filter(|event| event["event"] == "window");
+    let windows = laboratory.events("window").into_iter();
     let windows = windows.map(|event| (event["key"]["cell"].as_u64().unwrap(), shares(&event)));
     let mut windows: Vec<(u64, Vec<f64>)> = windows.collect();
     windows.sort_by_key(|(cell, _)| *cell);
@@ -880,8 +862,7 @@ fn changing_works() -> String {
 /// 335, of cgroups those of the plan.
 #[test]
 fn changes_in_mid_run_are_made_at_their_moment_and_the_same_to_the_bit() {
-    let test = "changes_in_mid_run_are_made_at_their_moment_and_the_same_to_the_bit";
-    let Some(laboratory) = Laboratory::open(test) else { return };
+    let Some(laboratory) = Laboratory::open() else { return };
     let plan = plan(PATIENT, "cpus = 2", &changing_works());
     let plan = plan.replace("\"100ms\"", "\"4s\"").replace("\"50ms\"", "\"2s\"");
     let (alone, even) = ([1.0, 1.0], [0.5, 0.5]);
@@ -901,8 +882,7 @@ fn changes_in_mid_run_are_made_at_their_moment_and_the_same_to_the_bit() {
         let is_near = |(share, of): (&f64, &f64)| (share / of - 1.0).abs() < 0.01;
         assert!(shares.iter().zip(expected).all(is_near), "{windows:?}");
     }
-    for line in laboratory.ended() {
-        let event: Value = serde_json::from_str(&line).unwrap();
+    for event in laboratory.runs() {
         let knobs = event["outcome"]["result"]["knobs"].as_array().unwrap();
         let made = knobs.iter().find(|knob| knob["knob"] == "change at 2s").expect("a change");
         let made_ns = made["got"]["known"]["duration_ns"].as_u64().unwrap();
@@ -915,7 +895,7 @@ fn changes_in_mid_run_are_made_at_their_moment_and_the_same_to_the_bit() {
 /// Two guests on one CPU, of which the second has twice the weight, in one boot of Xen for both schedulers.
 #[test]
 fn guests_of_xen_have_their_weights() {
-    let Some(laboratory) = Laboratory::open("guests_of_xen_have_their_weights") else { return };
+    let Some(laboratory) = Laboratory::open() else { return };
     let set = |name: &str, weight: u32| {
         format!(
             "[[workload.set]]\nname = \"{name}\"\nuse = \"spin\"\nwork = \"100us\"\nworkers = \"guests\"\n\
@@ -937,21 +917,20 @@ fn guests_of_xen_have_their_weights() {
     let plan = plan.replace("duration = \"100ms\"", "duration = \"6s\"");
     let output = laboratory.run(&plan, &[]).output().unwrap();
     assert_exact(&laboratory, &output);
-    for line in laboratory.ended() {
-        let event: Value = serde_json::from_str(&line).unwrap();
+    for event in laboratory.runs() {
         let result = &event["outcome"]["result"];
         let scheduler = result["guest"]["kernel"]["scheduler"]["known"].as_str().unwrap();
-        assert!(scheduler.starts_with("Xen 4.17 with guests of 6.1."), "{line}");
-        assert_eq!(result["pool_cpus"], "1", "{line}");
+        assert!(scheduler.starts_with("Xen 4.17 with guests of 6.1."), "{event}");
+        assert_eq!(result["pool_cpus"], "1", "{event}");
         let cpu_ns = |set: usize| result["sets"][set]["workers"][0]["cpu_ns"].as_f64().unwrap();
         let (light, heavy) = (cpu_ns(0), cpu_ns(1));
         assert!((1.94..2.06).contains(&(heavy / light)), "{light} {heavy}");
         // One CPU, and nothing else on it.
         assert!((0.99..1.01).contains(&((light + heavy) / 6e9)), "{light} {heavy}");
         let ops = |set: usize| metric(&event["outcome"], set, "throughput");
-        assert!((1.94..2.06).contains(&(ops(1) / ops(0))), "by what they did: {line}");
+        assert!((1.94..2.06).contains(&(ops(1) / ops(0))), "by what they did: {event}");
         let all = (ops(0) + ops(1)) / 10_000.0;
-        assert!((0.97..1.001).contains(&all), "no more than one CPU can do: {line}");
+        assert!((0.97..1.001).contains(&all), "no more than one CPU can do: {event}");
         for set in 0..2 {
             let ready = metric(&event["outcome"], set, "ready");
             let waited = 1.0 - cpu_ns(set) / 6e9;
@@ -962,7 +941,7 @@ fn guests_of_xen_have_their_weights() {
         assert_eq!(heavy["got"]["known"]["int"], 512, "{knobs:?}");
         let parameters = knobs.iter().filter(|knob| !knob["asked"]["duration_ns"].is_null());
         let kept = parameters.filter(|knob| knob["asked"] == knob["got"]["known"]).count();
-        let is_credit = line.contains("\"xen-timeslice\"");
+        let is_credit = event.to_string().contains("\"xen-timeslice\"");
         assert_eq!(kept, if is_credit { 2 } else { 1 }, "{knobs:?}");
     }
 }
@@ -1002,8 +981,7 @@ const NO_WAKEUP_PREEMPTION: &str = "\
 /// Compiles Debian's sources once, and in each test what the patch changes.
 #[test]
 fn a_patch_is_judged_from_its_sources() {
-    let test = "a_patch_is_judged_from_its_sources";
-    if Laboratory::open(test).is_none() {
+    if Laboratory::open().is_none() {
         return;
     }
     let Ok(home) = fetched() else { return };
@@ -1035,8 +1013,7 @@ fn a_patch_is_judged_from_its_sources() {
 /// gives it a fifth.
 #[test]
 fn a_scheduler_that_knows_no_weights_breaks_a_rule_and_the_kernels_own_breaks_none() {
-    let test = "a_scheduler_that_knows_no_weights_breaks_a_rule_and_the_kernels_own_breaks_none";
-    let Some(laboratory) = Laboratory::open(test) else { return };
+    let Some(laboratory) = Laboratory::open() else { return };
     let confirm = |name: &str, scx: &str| {
         let set = "[[workload.set]]\nuse = \"spin\"\nwork = \"100us\"\n";
         let text = format!(
@@ -1055,7 +1032,7 @@ fn a_scheduler_that_knows_no_weights_breaks_a_rule_and_the_kernels_own_breaks_no
     assert!(found.starts_with("debian:6.18: fair shares in 4 of 4 runs: "), "{found}");
     assert!(found.contains("1 of one on 0"), "{found}");
     // The wait that follows from the rule is in the trace: four of five tasks always wait.
-    let words = found.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = unwrapped(&found);
     assert!(words.contains("With the trace on in 8 of 8 runs. The trace shows: "), "{found}");
     let picture = fs::read_to_string(laboratory.path("fifo-debian-6.18.svg")).unwrap();
     assert_eq!(picture.matches(">CPU 0<").count(), 2, "the whole, and closer: {picture}");
@@ -1070,8 +1047,7 @@ fn a_scheduler_that_knows_no_weights_breaks_a_rule_and_the_kernels_own_breaks_no
 /// Each is found among the first scenarios. Ctrl-C while the case is made smaller keeps it.
 #[test]
 fn a_hunt_finds_each_wrong_scheduler_and_keeps_its_case_when_it_is_interrupted() {
-    let test = "a_hunt_finds_each_wrong_scheduler_and_keeps_its_case_when_it_is_interrupted";
-    let Some(laboratory) = Laboratory::open(test) else { return };
+    let Some(laboratory) = Laboratory::open() else { return };
     for scx in ["bad", "lossy", "stray"] {
         let words = ["hunt", "--scx", scx, "--for", "1ms", "--seed", "1", "-o", scx];
         let mut hunt = schedlab(laboratory.0.path(), &words).spawn().unwrap();
@@ -1084,8 +1060,7 @@ fn a_hunt_finds_each_wrong_scheduler_and_keeps_its_case_when_it_is_interrupted()
         assert_eq!(hunt.wait().unwrap().code(), Some(130), "{scx}");
         let text = fs::read_to_string(case).unwrap();
         assert!(text.contains(&format!("scx = \"{scx}\"\n")), "{text}");
-        let output = schedlab(laboratory.0.path(), &["list", "hunts", "COLUMNS=400"]).output();
-        let stored = stdout(&output.unwrap());
+        let stored = laboratory.shows(&["list", "hunts", "COLUMNS=400"]);
         let note = format!("  debian:6.18 with {scx}  {scx}/hunt-1.toml, hunted with --seed 1: ");
         assert!(stored.contains(&note), "{stored}");
         let progress = fs::read_to_string(laboratory.path(&format!("{scx}/hunts.json"))).unwrap();
@@ -1099,8 +1074,7 @@ fn a_hunt_finds_each_wrong_scheduler_and_keeps_its_case_when_it_is_interrupted()
 /// A guest's topology says which CPUs a last-level cache has.
 #[test]
 fn work_runs_on_the_last_level_caches_that_a_guest_has() {
-    let test = "work_runs_on_the_last_level_caches_that_a_guest_has";
-    let Some(laboratory) = Laboratory::open(test) else { return };
+    let Some(laboratory) = Laboratory::open() else { return };
     let load = "[[workload]]\nuse = \"spin\"\nwork = \"100us\"\ncount = 2\nllcs = 2\n";
     let mut model = Model { laboratory, lab: "cpus = 2\nsockets = 2", load, metric: "throughput" };
     let both = model.with("");
@@ -1109,18 +1083,15 @@ fn work_runs_on_the_last_level_caches_that_a_guest_has() {
     assert!((0.49..0.51).contains(&share), "{share}");
     let three = model.load.replace("llcs = 1", "llcs = 3");
     let plan = plan(PATIENT, "cpus = 2\nsockets = 2", &three);
-    let output = ended(model.laboratory.run(&plan, &[]), 3);
-    let said =
-        String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    let output = model.laboratory.run(&plan, &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let said = unwrapped(&stderr(&output));
     assert!(said.contains("the CPUs 0-1 have 2 last-level caches"), "{said}");
 }
 
 #[test]
 fn work_takes_as_much_longer_as_the_model_says() {
-    let Some(mut laboratory) = Laboratory::open("work_takes_as_much_longer_as_the_model_says")
-    else {
-        return;
-    };
+    let Some(mut laboratory) = Laboratory::open() else { return };
     let load = "[[workload]]\nuse = \"spin\"\nwork = \"100us\"\n";
     for lab in ["cpus = 1\nburn = \"skipped\"", "cpus = 1\nburn = \"executed\""] {
         let model = Model { laboratory, lab, load, metric: "throughput" };
@@ -1162,8 +1133,7 @@ fn machine(cpus: u32) -> String {
 /// The host's answer and the lab's stand next to each other; then the lab alone is asked again.
 #[test]
 fn a_plan_is_measured_here_and_in_the_lab() {
-    let test = "a_plan_is_measured_here_and_in_the_lab";
-    let Some(laboratory) = Laboratory::open(test) else { return };
+    let Some(laboratory) = Laboratory::open() else { return };
     fs::write(laboratory.path("machine.toml"), machine(2)).unwrap();
     let rest = "[[variant]]\nname = \"default\"\n[[variant]]\nname = \"batch\"\n\
                 policy = \"batch\"\n[[workload]]\nuse = \"spin\"\nwork = \"100us\"\n";
@@ -1171,12 +1141,10 @@ fn a_plan_is_measured_here_and_in_the_lab() {
     fs::write(laboratory.path("plan.toml"), text).unwrap();
     let both = |words: &[&str]| {
         let words = [&["run", "--and-lab"], words].concat();
-        let output = done(schedlab(laboratory.0.path(), &words));
-        stdout(&output)
+        stdout(&done(&mut schedlab(laboratory.0.path(), &words)))
     };
     let backends = || {
-        let list = schedlab(laboratory.0.path(), &["export"]).output().unwrap();
-        let lines = stdout(&list);
+        let lines = laboratory.shows(&["export"]);
         let events = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let backends = events.filter_map(|event| Some(event["backend"].as_str()?.to_string()));
         backends.collect::<Vec<_>>()
@@ -1198,21 +1166,18 @@ fn a_plan_is_measured_here_and_in_the_lab() {
 
 #[test]
 fn a_guest_with_all_of_the_model_is_the_same_to_the_bit() {
-    let test = "a_guest_with_all_of_the_model_is_the_same_to_the_bit";
-    let Some(laboratory) = Laboratory::open(test) else { return };
+    let Some(laboratory) = Laboratory::open() else { return };
     fs::write(laboratory.path("machine.toml"), machine(4)).unwrap();
     let lab =
         "machine = \"machine.toml\"\n[lab.model]\nipi-far = \"3us\"\nmigration-cost = \"11us\"";
     let load = "[[workload]]\nuse = \"schbench\"\nthreads = 6\nrequest = \"300us\"\n\
                 [[workload]]\nuse = \"loopback\"\ntest = [\"tcp-rr\", \"udp-stream\"]\n";
-    done(laboratory.run(&plan(PATIENT, lab, load), &["--verify"]));
+    laboratory.measures(&plan(PATIENT, lab, load), &["--verify"]);
     assert_eq!(laboratory.time(), "exact");
     let statuses: Vec<String> =
         laboratory.outcomes().into_iter().map(|(status, _)| status).collect();
     assert_eq!(statuses, ["done"; 3], "the loopback interface of a guest is up, too");
-    let report = schedlab(laboratory.0.path(), &["report", "last", "--format", "lkml"]);
-    let report = stdout(&{ report }.output().unwrap());
-    let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+    let report = unwrapped(&laboratory.shows(&["report", "last", "--format", "lkml"]));
     assert!(report.contains("fidelity twin: own clocks"), "{report}");
     assert!(report.contains("exit from idle 7us"), "{report}");
 }
@@ -1220,8 +1185,7 @@ fn a_guest_with_all_of_the_model_is_the_same_to_the_bit() {
 /// A shell that reads a file and executes another program: guests have only the packed files.
 #[test]
 fn a_program_of_this_machine_is_the_same_to_the_bit_in_a_guest() {
-    let test = "a_program_of_this_machine_is_the_same_to_the_bit_in_a_guest";
-    let Some(laboratory) = Laboratory::without_machines(test) else { return };
+    let Some(laboratory) = Laboratory::without_machines() else { return };
     let data = laboratory.path("data");
     fs::write(&data, "packed\n").unwrap();
     let data = data.display();
@@ -1236,7 +1200,7 @@ fn a_program_of_this_machine_is_the_same_to_the_bit_in_a_guest() {
     // With a security module a process has a label.
     let no_module = "{ read label < /proc/self/attr/current; test -z $label; }";
     let executes = format!("/bin/sleep 0.01 && {no_module}");
-    done(laboratory.run(&plan(&executes), &["--verify"]));
+    laboratory.measures(&plan(&executes), &["--verify"]);
     assert_eq!(laboratory.time(), "exact");
     ended(laboratory.run(&plan("/bin/true"), &[]), 3);
     let (status, reason) = &laboratory.outcomes()[0];
@@ -1247,27 +1211,24 @@ fn a_program_of_this_machine_is_the_same_to_the_bit_in_a_guest() {
 /// Programs that share nothing with schedlab, each booted and run twice.
 #[test]
 fn known_programs_are_the_same_to_the_bit_in_a_guest() {
-    let test = "known_programs_are_the_same_to_the_bit_in_a_guest";
-    let Some(laboratory) = Laboratory::without_machines(test) else { return };
+    let Some(laboratory) = Laboratory::without_machines() else { return };
     let programs = "[[workload]]\nuse = \"hackbench\"\nparameters = { groups = 1, loops = 5 }\n\
                     [[workload]]\nuse = \"primesieve\"\nparameters = { limit = \"1e7\" }\n";
     let output =
         laboratory.run(&plan(PATIENT, "cpus = 2", programs), &["--verify"]).output().unwrap();
     if let Some((_, reason)) = laboratory.outcomes().iter().find(|(status, _)| status == "skipped")
     {
-        return skip(test, reason);
+        return skip(reason);
     }
     assert_exact(&laboratory, &output);
-    for line in laboratory.ended() {
-        let event: Value = serde_json::from_str(&line).unwrap();
+    for event in laboratory.runs() {
         let first = &event["outcome"]["result"]["sets"][0]["metrics"][0];
         assert!(first["value"]["known"].as_f64() > Some(0.0), "{first}");
     }
 }
 
 /// The guest's clock is exact, so are the moments at which sets begin and end.
-fn assert_phase_or_burst(line: &str) {
-    let event: Value = serde_json::from_str(line).unwrap();
+fn assert_phase_or_burst(event: &Value) {
     let set = &event["outcome"]["result"]["sets"][1];
     let first = &set["metrics"][0];
     if event["key"]["cell"] == 0 {
@@ -1283,8 +1244,7 @@ fn assert_phase_or_burst(line: &str) {
     }
 }
 
-fn assert_headlines_known(line: &str) {
-    let event: Value = serde_json::from_str(line).unwrap();
+fn assert_headlines_known(event: &Value) {
     let sets = event["outcome"]["result"]["sets"].as_array().unwrap();
     for metric in sets.iter().flat_map(|set| set["metrics"].as_array().unwrap()) {
         let is_headline = metric["importance"] == "headline";
@@ -1297,8 +1257,7 @@ fn assert_headlines_known(line: &str) {
 /// shot-down TLBs, and a random choice by the seed.
 #[test]
 fn phases_bursts_and_known_benchmarks_are_the_same_to_the_bit_in_a_guest() {
-    let test = "phases_bursts_and_known_benchmarks_are_the_same_to_the_bit_in_a_guest";
-    let Some(laboratory) = Laboratory::open(test) else { return };
+    let Some(laboratory) = Laboratory::open() else { return };
     let works = "[[workload]]\nname = \"mix\"\n[[workload.set]]\nuse = \"pipe\"\n\
                  [[workload.set]]\nuse = \"spin\"\nworkers = \"processes\"\n\
                  at = \"50ms\"\nfor = \"50ms\"\n\
@@ -1310,16 +1269,13 @@ fn phases_bursts_and_known_benchmarks_are_the_same_to_the_bit_in_a_guest() {
                  [[workload]]\nuse = \"stream\"\ncount = 2\narray = \"64KiB\"\n";
     let output = laboratory.run(&plan(PATIENT, "cpus = 2", works), &["--verify"]).output().unwrap();
     assert_exact_runs(&laboratory, &output, 4);
-    let mut ended = laboratory.ended();
-    ended.sort_by_key(|line| {
-        serde_json::from_str::<Value>(line).unwrap()["key"]["cell"].as_u64().unwrap()
-    });
+    let mut ended = laboratory.runs();
+    ended.sort_by_key(|event| event["key"]["cell"].as_u64().unwrap());
     let (first, benchmarks) = ended.split_at(2);
-    first.iter().for_each(|line| assert_phase_or_burst(line));
-    benchmarks.iter().for_each(|line| assert_headlines_known(line));
-    let events = fs::read_to_string(laboratory.path("events")).unwrap();
-    let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let mix = events.filter(|event| event["event"] == "window" && event["key"]["cell"] == 0);
+    first.iter().for_each(assert_phase_or_burst);
+    benchmarks.iter().for_each(assert_headlines_known);
+    let windows = laboratory.events("window").into_iter();
+    let mix = windows.filter(|event| event["key"]["cell"] == 0);
     let ops: Vec<u64> =
         mix.map(|event| event["window"]["workers"][2]["ops"].as_u64().unwrap()).collect();
     assert!(ops[0] == 0 && ops[1] > 0, "{ops:?}");
@@ -1328,8 +1284,7 @@ fn phases_bursts_and_known_benchmarks_are_the_same_to_the_bit_in_a_guest() {
 /// Times of a file of rt-app: work, timers and wakeups, one after the other.
 #[test]
 fn a_file_of_rt_app_takes_its_times_exactly() {
-    let test = "a_file_of_rt_app_takes_its_times_exactly";
-    let Some(laboratory) = Laboratory::open(test) else { return };
+    let Some(laboratory) = Laboratory::open() else { return };
     let file = r#"{ "global" : { "duration" : 2 }, "tasks" : {
         "periodic" : { "cpus" : [0], "run" : 3000, "timer" : { "ref" : "unique", "period" : 10000 } },
         "worker" : { "cpus" : [3], "run" : 5000 },
@@ -1339,9 +1294,8 @@ fn a_file_of_rt_app_takes_its_times_exactly() {
     fs::write(laboratory.path("app.json"), file).unwrap();
     let words = ["run", "app.json", "--backend", "lab", "--kernel", "debian:6.1", "--rounds", "1"];
     let more = ["--quiet", "--events", "events", "--verify"];
-    done(schedlab(laboratory.0.path(), &[&words[..], &more].concat()));
-    let event: Value = serde_json::from_str(&laboratory.ended()[0]).unwrap();
-    let outcome = &event["outcome"];
+    done(&mut schedlab(laboratory.0.path(), &[&words[..], &more].concat()));
+    let outcome = &laboratory.runs()[0]["outcome"];
     let sets = outcome["result"]["sets"].as_array().unwrap();
     let of = |name: &str, own: &str| {
         let set = sets.iter().position(|set| set["name"] == name).expect(name);
@@ -1370,10 +1324,7 @@ fn a_file_of_rt_app_takes_its_times_exactly() {
 
 #[test]
 fn a_guest_that_hangs_is_ended_when_its_time_is_up() {
-    let Some(laboratory) = Laboratory::open("a_guest_that_hangs_is_ended_when_its_time_is_up")
-    else {
-        return;
-    };
+    let Some(laboratory) = Laboratory::open() else { return };
     let rest = "[[variant]]\nname = \"hangs\"\n\
                 kernel-args = \"rdinit=/nonesuch root=/dev/nonesuch rootwait loglevel=7\"\n";
     let plan = plan("grace = \"1s\"", "cpus = 1", &format!("{rest}{PIPE}"));
@@ -1386,10 +1337,7 @@ fn a_guest_that_hangs_is_ended_when_its_time_is_up() {
 
 #[test]
 fn a_guest_that_runs_out_of_memory_says_so() {
-    let Some(laboratory) = Laboratory::without_machines("a_guest_that_runs_out_of_memory_says_so")
-    else {
-        return;
-    };
+    let Some(laboratory) = Laboratory::without_machines() else { return };
     let load = "[[workload]]\nuse = \"schbench\"\nthreads = 32\ncache-footprint = \"64MiB\"\n";
     // Half of the guest's memory must hold this program with its symbols.
     let plan = plan(PATIENT, "cpus = 1\nmemory = \"384MiB\"", load);
@@ -1401,11 +1349,7 @@ fn a_guest_that_runs_out_of_memory_says_so() {
 /// Real-time work leaves a sched_ext scheduler no time: the kernel ejects it after 30 s.
 #[test]
 fn a_scheduler_that_the_kernel_ejects_fails_its_run() {
-    let Some(laboratory) =
-        Laboratory::without_machines("a_scheduler_that_the_kernel_ejects_fails_its_run")
-    else {
-        return;
-    };
+    let Some(laboratory) = Laboratory::without_machines() else { return };
     let rest = "[[variant]]\nname = \"ejected\"\nkernel = \"debian:6.18\"\nscx = \"fifo\"\n\
                 policy = \"fifo\"\n[[workload]]\nuse = \"spin\"\nwork = \"10ms\"\n";
     let plan = plan(PATIENT, "cpus = 1\nspeed = \"8ns\"", rest).replace("100ms", "45s");
@@ -1430,9 +1374,8 @@ fn to_be_killed() -> String {
 
 #[test]
 fn a_guest_that_is_killed_is_made_again_and_gives_the_same() {
-    let test = "a_guest_that_is_killed_is_made_again_and_gives_the_same";
-    let whole = Laboratory::open(test);
-    let (Some(whole), Some(killed)) = (whole, Laboratory::without_machines(test)) else { return };
+    let whole = Laboratory::open();
+    let (Some(whole), Some(killed)) = (whole, Laboratory::without_machines()) else { return };
     let output = whole.run(&to_be_killed(), &[]).output().unwrap();
     assert_exact(&whole, &output);
     let (process, boots) = killed.with_guests(&to_be_killed());
@@ -1454,8 +1397,7 @@ fn a_guest_that_is_killed_is_made_again_and_gives_the_same() {
 
 #[test]
 fn a_machine_whose_boots_were_killed_is_booted_for_the_run_that_is_made_again() {
-    let test = "a_machine_whose_boots_were_killed_is_booted_for_the_run_that_is_made_again";
-    let Some(laboratory) = Laboratory::without_machines(test) else { return };
+    let Some(laboratory) = Laboratory::without_machines() else { return };
     // Kills as many boots as one run tries.
     let [first, second] = ["first", "second"].map(|name| laboratory.path(name));
     let script = format!(
@@ -1466,16 +1408,14 @@ fn a_machine_whose_boots_were_killed_is_booted_for_the_run_that_is_made_again() 
     );
     let path = laboratory.emulator_after("killed", &script);
     let plan = plan(PATIENT, "cpus = 1", SPIN);
-    let output = laboratory.run(&plan, &[]).env("PATH", path).output().unwrap();
+    done(laboratory.run(&plan, &[]).env("PATH", path));
     assert!(second.exists(), "it was killed twice");
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(laboratory.outcomes()[0].0, "done");
 }
 
 #[test]
 fn runs_whose_guests_are_always_killed_are_missing_until_they_are_resumed() {
-    let test = "runs_whose_guests_are_always_killed_are_missing_until_they_are_resumed";
-    let Some(laboratory) = Laboratory::without_machines(test) else { return };
+    let Some(laboratory) = Laboratory::without_machines() else { return };
     let script = "case \"$*\" in *' -incoming '*) kill -KILL $$;; esac";
     let path = laboratory.emulator_after("killed", script);
     let output = ended(laboratory.run(&to_be_killed(), &[]).env("PATH", path), 3);
@@ -1492,18 +1432,17 @@ fn runs_whose_guests_are_always_killed_are_missing_until_they_are_resumed() {
 
 #[test]
 fn an_interrupt_ends_all_guests_and_the_plan_can_be_resumed() {
-    let test = "an_interrupt_ends_all_guests_and_the_plan_can_be_resumed";
-    let Some(laboratory) = Laboratory::without_machines(test) else { return };
+    let Some(laboratory) = Laboratory::without_machines() else { return };
     let (process, guests) = laboratory.with_guests(&plan(PATIENT, "cpus = 1", PIPE));
     signal(process.id(), "-INT");
     let output = ended(process.wait_with_output().unwrap(), 130);
     assert!(stderr(&output).contains("hint: schedlab run --resume"), "{}", stderr(&output));
     guests.into_iter().for_each(assert_gone);
     assert_eq!(folders(&laboratory), BTreeSet::new());
-    done(schedlab(laboratory.0.path(), &["run", "--resume"]));
+    done(&mut schedlab(laboratory.0.path(), &["run", "--resume"]));
     // Comparisons would take an environment of another name for another machine.
-    let report = schedlab(laboratory.0.path(), &["report", "--format", "json"]).output().unwrap();
-    let report: Value = serde_json::from_str(&stdout(&report)).unwrap();
+    let report = laboratory.shows(&["report", "--format", "json"]);
+    let report: Value = serde_json::from_str(&report).unwrap();
     let sessions = report["analyses"][0]["plans"][0]["environments"].as_array().unwrap();
     let kernels: Vec<&Value> = sessions.iter().map(|of| &of["kernel_release"]).collect();
     assert_eq!(kernels.len(), 2, "{kernels:?}");
@@ -1512,8 +1451,7 @@ fn an_interrupt_ends_all_guests_and_the_plan_can_be_resumed() {
 
 #[test]
 fn a_kill_ends_all_guests_and_the_next_run_removes_their_files() {
-    let test = "a_kill_ends_all_guests_and_the_next_run_removes_their_files";
-    let Some(laboratory) = Laboratory::without_machines(test) else { return };
+    let Some(laboratory) = Laboratory::without_machines() else { return };
     let (mut process, guests) = laboratory.with_guests(&plan(PATIENT, "cpus = 1", PIPE));
     process.kill().unwrap();
     process.wait().unwrap();
@@ -1542,16 +1480,15 @@ fn run_confined(laboratory: &Laboratory, folder: &str, limit: &str) -> Option<Ou
 
 #[test]
 fn a_run_for_which_the_disk_has_no_room_is_missing() {
-    let test = "a_run_for_which_the_disk_has_no_room_is_missing";
     // A guest's root needs more; the database is elsewhere. And a folder without room for a file.
     let cases = [
         (".local/state/schedlab/lab", "size=256k", "No space left on device"),
         (".cache/schedlab/results", "nr_inodes=1", "the result cannot be kept in the cache: "),
     ];
     for (folder, limit, says) in cases {
-        let Some(laboratory) = Laboratory::open(test) else { return };
+        let Some(laboratory) = Laboratory::open() else { return };
         let Some(output) = run_confined(&laboratory, folder, limit) else {
-            return skip(test, "privilege to mount a file system");
+            return skip("privilege to mount a file system");
         };
         assert_eq!(output.status.code(), Some(3), "{output:?}");
         let said = stderr(&output);
@@ -1563,8 +1500,7 @@ fn a_run_for_which_the_disk_has_no_room_is_missing() {
 /// Each part boots one of the two kernels.
 #[test]
 fn parts_of_a_plan_are_joined_to_what_one_run_gives() {
-    let test = "parts_of_a_plan_are_joined_to_what_one_run_gives";
-    let (Some(whole), Some(parts)) = (Laboratory::open(test), Laboratory::open(test)) else {
+    let (Some(whole), Some(parts)) = (Laboratory::open(), Laboratory::open()) else {
         return;
     };
     let variants =
@@ -1573,7 +1509,7 @@ fn parts_of_a_plan_are_joined_to_what_one_run_gives() {
     assert_exact(&whole, &whole.run(&text, &[]).output().unwrap());
     let mut ended = Vec::new();
     for (part, db) in [("1/2", "1.db"), ("2/2", "2.db")] {
-        let output = done(parts.run(&text, &["--shard", part, "--db", db]));
+        let output = parts.measures(&text, &["--shard", part, "--db", db]);
         assert_eq!(parts.ended().len(), 1, "{output:?}");
         ended.extend(parts.ended());
     }
@@ -1595,12 +1531,12 @@ struct WebServer {
 }
 
 impl WebServer {
-    /// `None` if `test` is skipped, which is reported.
-    fn start(test: &str) -> Option<WebServer> {
+    /// `None`: the test is skipped, which is reported.
+    fn start() -> Option<WebServer> {
         let nginx = Path::new("/usr/sbin/nginx");
         let has_openssl = Command::new("openssl").arg("version").output().is_ok();
         if !nginx.exists() || !has_openssl {
-            skip(test, "nginx and openssl: sh scripts/need.sh lab");
+            skip("nginx and openssl: sh scripts/need.sh lab");
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
@@ -1695,10 +1631,9 @@ impl Drop for WebServer {
 
 #[test]
 fn what_one_user_measured_another_one_takes_from_a_web_server() {
-    const TEST: &str = "what_one_user_measured_another_one_takes_from_a_web_server";
-    let users = || Some([(); 4].map(|()| Laboratory::open(TEST)));
+    let users = || Some([(); 4].map(|()| Laboratory::open()));
     let Some([Some(first), Some(second), Some(stranger), Some(careful)]) = users() else { return };
-    let Some(server) = WebServer::start(TEST) else { return };
+    let Some(server) = WebServer::start() else { return };
     let two_works = plan(PATIENT, "cpus = 1", &format!("{PIPE}{SPIN}"));
     // One QEMU for all.
     let run = |user: &Laboratory, scheme: &str, more: &[&str]| {
@@ -1738,9 +1673,7 @@ fn what_one_user_measured_another_one_takes_from_a_web_server() {
     assert!(text.contains("has another answer than this machine for "), "{text}");
     let differing = fs::read_dir(careful.path(".local/state/schedlab/cache-differences"));
     assert!(differing.unwrap().count() >= 2, "both are kept");
-    let shown = schedlab(careful.0.path(), &["show", "last"]).output().unwrap();
-    // Its lines are wrapped.
-    let shown = stdout(&shown).split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown = unwrapped(&careful.shows(&["show", "last"]));
     assert!(shown.contains("has another answer than this machine for "), "{shown}");
 
     // The first user repairs the cache. The second one gets everything by HTTPS, without a guest.

@@ -50,7 +50,7 @@ fn drive(test: &str, page: impl AsRef<OsStr>) -> Option<Value> {
     let (modules, chromium) = match browser() {
         Ok(found) => found,
         Err(needs) => {
-            skip(test, needs);
+            skip(needs);
             return None;
         }
     };

@@ -155,7 +155,7 @@ fn what_a_killed_run_leaves_is_restored() {
     let _turn = turn();
     let home = tempfile::tempdir().unwrap();
     if lacks_cpusets(home.path()) {
-        return support::skip("what_a_killed_run_leaves_is_restored", "privilege to make a cpuset");
+        return support::skip("privilege to make a cpuset");
     }
     let (child, cpuset) = running(home.path());
     let maker = child.id();
@@ -174,7 +174,7 @@ fn the_next_run_restores_by_itself() {
     let _turn = turn();
     let home = tempfile::tempdir().unwrap();
     if lacks_cpusets(home.path()) {
-        return support::skip("the_next_run_restores_by_itself", "privilege to make a cpuset");
+        return support::skip("privilege to make a cpuset");
     }
     let (child, cpuset) = running(home.path());
     end(child);

@@ -21,9 +21,8 @@ fn allowed(pid: u32) -> Option<BTreeMap<String, String>> {
 
 #[test]
 fn workers_run_on_the_cpus_of_their_role() {
-    let name = "workers_run_on_the_cpus_of_their_role";
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
-        return skip(name, "hardware: two CPUs");
+        return skip("hardware: two CPUs");
     }
     let home = tempfile::tempdir().unwrap();
     let workload = "use = \"schbench\"\nmessage-cpus = \"auto\"\nauto-rps = \"50%\"";

@@ -64,7 +64,7 @@ fn switches_of_all_threads_are_those_that_rusage_reports() {
     let text = std::fs::read_to_string(home.path().join("score.json")).unwrap();
     let score: Value = serde_json::from_str(&text).unwrap();
     if score["source"] != "bpf" {
-        return skip(THIS, "privilege to load BPF programs");
+        return skip("privilege to load BPF programs");
     }
     let text = stdout(&output);
     let rusage = text.lines().find_map(|line| line.strip_prefix("rusage ")).expect(&text);

@@ -132,7 +132,7 @@ fn tasks_without_room_are_counted_as_other() {
     let (output, score) = json(home.path(), &["--max-tasks", "1"], &command);
     assert_eq!(output.status.code(), Some(4));
     if score["source"] != "bpf" {
-        return skip("tasks_without_room_are_counted_as_other", NEEDS);
+        return skip(NEEDS);
     }
     assert!(lost(&score, "tasks without room (score has --max-tasks)"), "{score}");
     let tasks = score["tasks"].as_array().unwrap();
@@ -176,7 +176,7 @@ fn pairs_have_a_watched_side_or_are_folded() {
     let home = tempfile::tempdir().unwrap();
     let (_, score) = json(home.path(), &[], &["sh", "-c", "echo | cat; echo | cat"]);
     let Some(pairs) = score["pairs"].as_array() else {
-        return skip("pairs_have_a_watched_side_or_are_folded", NEEDS);
+        return skip(NEEDS);
     };
     let tasks = score["tasks"].as_array().unwrap().iter();
     let watched: Vec<&str> = tasks

@@ -23,7 +23,6 @@ fn run(home: &Path, words: &[&str]) -> Result<String, String> {
 
 #[test]
 fn scores_are_kept_compared_and_removed() {
-    let test = "scores_are_kept_compared_and_removed";
     let home = tempfile::tempdir().unwrap();
     let run = |words: &[&str]| run(home.path(), words);
     assert!(run(&["compare", "score=a", "score=b"]).is_err());
@@ -64,13 +63,12 @@ fn scores_are_kept_compared_and_removed() {
     run(&["rm", "--yes", "score=before"]).unwrap();
     assert!(run(&["show", "score=quiet"]).is_err());
     if json["before"]["source"] != "bpf" {
-        skip(test, "privilege to load BPF programs");
+        skip("privilege to load BPF programs");
     }
 }
 
 #[test]
 fn a_line_for_each_interval_adds_up_to_the_scoreboard() {
-    let test = "a_line_for_each_interval_adds_up_to_the_scoreboard";
     let home = tempfile::tempdir().unwrap();
     score(home.path(), &["--interval", "20ms", "--format", "json", "--output", "all.json"]);
     let text = std::fs::read_to_string(home.path().join("all.json")).unwrap();
@@ -81,7 +79,7 @@ fn a_line_for_each_interval_adds_up_to_the_scoreboard() {
     assert!(!lines.is_empty(), "{text}");
     assert!(lines.iter().all(|line| line["schema"] == "schedlab-score-interval"), "{text}");
     if whole["source"] != "bpf" {
-        return skip(test, "privilege to load BPF programs");
+        return skip("privilege to load BPF programs");
     }
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     let sum = |key: &str| lines.iter().map(|line| number(&line[key])).sum::<u64>();

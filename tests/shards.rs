@@ -280,7 +280,7 @@ fn an_interrupted_part_goes_on() {
 fn gnu_parallel_runs_the_parts_of_a_plan() {
     let home = Home::new();
     if !Path::new("/usr/bin/parallel").exists() {
-        return skip("gnu_parallel_runs_the_parts_of_a_plan", "GNU parallel (package parallel)");
+        return skip("GNU parallel (package parallel)");
     }
     let ours = Path::new(env!("CARGO_BIN_EXE_schedlab"));
     let run =

@@ -293,12 +293,11 @@ fn can_be_real_time() -> bool {
 
 #[test]
 fn a_ping_pong_has_both_tasks_in_turn_and_a_waking_before_each_switch() {
-    let name = "a_ping_pong_has_both_tasks_in_turn_and_a_waking_before_each_switch";
     let home = tempfile::tempdir().unwrap();
     let command = ["chrt", "-f", "50", "taskset", "-c", "0", "sh", "-c", PING_PONG];
     let found = can_be_real_time().then(|| traced(home.path(), &[], &command)).flatten();
     let Some((file, said)) = found else {
-        return skip(name, "privilege to load BPF programs and to set real-time priorities");
+        return skip("privilege to load BPF programs and to set real-time priorities");
     };
     assert!(said.contains("trace     "), "{said}");
     let events = &events(&file)[&0];
@@ -358,12 +357,11 @@ fn a_ping_pong_has_both_tasks_in_turn_and_a_waking_before_each_switch() {
 
 #[test]
 fn a_trace_of_a_moment_holds_no_more_than_that_and_begins_with_what_ran() {
-    let name = "a_trace_of_a_moment_holds_no_more_than_that_and_begins_with_what_ran";
     let home = tempfile::tempdir().unwrap();
     let command = ["sh", "-c", "sleep 0.3"];
     let options = ["--light", "--trace-for", "50ms"];
     let Some((file, said)) = traced(home.path(), &options, &command) else {
-        return skip(name, "privilege to load BPF programs");
+        return skip("privilege to load BPF programs");
     };
     assert!(said.contains("events of 0.050 s"), "{said}");
     let (tree, _) = packets(&file, 2).remove(0);

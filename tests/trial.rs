@@ -9,8 +9,8 @@ use schedlab::model::{EXIT_CODE, GUEST_WIRE, GuestFacts, GuestMessage, Reading, 
 use serde_json::{Value, json};
 
 use crate::kernel_build::{Site, git, state, tree};
-use crate::kernels::is_amd64;
-use crate::support::{done, ended, schedlab, stderr, stdout};
+use crate::kernels::on_amd64;
+use crate::support::{schedlab, stderr, stdout};
 
 /// A guest's answer depends on the slice in its kernel and the seed of its run; other machines fail.
 const QEMU: &str = r#"case "$*" in
@@ -122,10 +122,7 @@ fn commit(tree: &Path, title: &str, files: &[(&str, &str)]) -> String {
 
 #[test]
 fn a_series_as_git_writes_it_is_tried_whole_or_not_at_all() {
-    if !is_amd64("a_series_as_git_writes_it_is_tried_whole_or_not_at_all") {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = on_amd64(Lab::new) else { return };
     let tree = tree(&lab.0);
     let base = git(&tree, &["rev-parse", "HEAD"]).trim().to_string();
     let title = "sched: a longer slice \u{2014} see =20";
@@ -162,11 +159,7 @@ fn a_series_as_git_writes_it_is_tried_whole_or_not_at_all() {
 
 #[test]
 fn a_patch_whose_context_is_not_there_is_refused_before_anything_is_copied() {
-    let test = "a_patch_whose_context_is_not_there_is_refused_before_anything_is_copied";
-    if !is_amd64(test) {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = on_amd64(Lab::new) else { return };
     let tree = tree(&lab.0);
     let lines = "a\nb\nSCHED_WARN_ON(!se->on_rq)\nint slice = 1;\nc\nd\ne\n";
     fs::write(tree.join("kernel/fair.c"), lines).unwrap();
@@ -192,10 +185,7 @@ fn a_patch_whose_context_is_not_there_is_refused_before_anything_is_copied() {
 
 #[test]
 fn a_bisection_names_the_commit_and_skips_what_cannot_be_decided() {
-    if !is_amd64("a_bisection_names_the_commit_and_skips_what_cannot_be_decided") {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = on_amd64(Lab::new) else { return };
     let tree = tree(&lab.0);
     let slice = |text: &str| format!("int slice = {text};\n");
     let history = [

@@ -127,7 +127,6 @@ fn a_command_is_watched_to_its_end_and_its_output_is_elsewhere() {
 
 #[test]
 fn the_last_seconds_are_written_while_counting_goes_on() {
-    let name = "the_last_seconds_are_written_while_counting_goes_on";
     let home = tempfile::tempdir().unwrap();
     let script = "while [ ! -e go ]; do sleep 0.01; done";
     let arguments =
@@ -135,7 +134,7 @@ fn the_last_seconds_are_written_while_counting_goes_on() {
     let mut pty = Pty::start(schedlab(home.path(), &arguments), 80, 24);
     let screen = pty.wait_until("a reading", |screen| screen.contains("tasks 1-"));
     if !screen.contains("source bpf") {
-        return skip(name, "privilege to load BPF programs");
+        return skip("privilege to load BPF programs");
     }
     pty.wait_for("in the kernel");
     for file in ["t.pftrace", "t-1.pftrace"] {

@@ -375,14 +375,14 @@ pub struct Trial {
 
 impl Trial {
     /// One for each writer that can run here.
-    pub fn all(test: &str) -> Vec<Trial> {
+    pub fn all() -> Vec<Trial> {
         let apt = Rc::new(kernels::Machine::with_one_kernel());
-        let is_amd64 = kernels::is_amd64(test);
+        let is_amd64 = kernels::is_amd64();
         let here = WRITERS.iter().filter(|writer| is_amd64 || !writer.name.starts_with("kernel"));
-        here.filter_map(|writer| Trial::new(writer, &apt, test)).collect()
+        here.filter_map(|writer| Trial::new(writer, &apt)).collect()
     }
 
-    fn new(writer: &'static Writer, apt: &Rc<kernels::Machine>, test: &str) -> Option<Trial> {
+    fn new(writer: &'static Writer, apt: &Rc<kernels::Machine>) -> Option<Trial> {
         let laid = Home::new(apt);
         (writer.lay)(&laid);
         let before = (writer.facts)(&laid);
@@ -391,7 +391,7 @@ impl Trial {
         let home = trial.laid.copy();
         let output = trial.command(&home).output().unwrap();
         if stderr(&output).contains("not seen without the source bpf") {
-            skip(test, "privilege to load BPF programs");
+            skip("privilege to load BPF programs");
             return None;
         }
         assert!(output.status.success(), "{}: {}", writer.name, stderr(&output));

@@ -349,7 +349,7 @@ impl Found {
 
 #[test]
 fn commands_of_documents_can_be_pasted() {
-    let Some(paths) = tracked("commands_of_documents_can_be_pasted") else { return };
+    let Some(paths) = tracked() else { return };
     let scratch = tempfile::tempdir().unwrap();
     let readme = read("README.md");
     let default_plan = codes("README.md", &readme).into_iter().find(Code::is_plan).expect("a plan");

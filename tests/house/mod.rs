@@ -84,7 +84,7 @@ fn read(path: &str) -> String {
 }
 
 /// The files that git tracks or would track; `None`, with a message, without git or a repository.
-fn tracked(test: &str) -> Option<Vec<String>> {
+fn tracked() -> Option<Vec<String>> {
     // A checkout may belong to somebody else (a container's mount): git must accept that this
     // one is meant.
     let listed = Command::new("git")
@@ -93,7 +93,7 @@ fn tracked(test: &str) -> Option<Vec<String>> {
         .current_dir(checkout())
         .output();
     let Some(listed) = listed.ok().filter(|output| output.status.success()) else {
-        skip(test, "git and a checkout");
+        skip("git and a checkout");
         return None;
     };
     let listed = String::from_utf8(listed.stdout).expect("paths in UTF-8");

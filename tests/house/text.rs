@@ -46,7 +46,7 @@ const PRIVATE_FOLDERS: &[&str] =
 
 #[test]
 fn no_file_names_a_machine_or_hides_a_character() {
-    let Some(paths) = tracked("no_file_names_a_machine_or_hides_a_character") else { return };
+    let Some(paths) = tracked() else { return };
     let places = own_places();
     // Files that fuzzing found are made of odd characters.
     let is_object = |path: &&String| {

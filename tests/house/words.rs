@@ -25,7 +25,7 @@ const THIS: &str = "tests/house/words.rs";
 
 #[test]
 fn texts_are_in_plain_words() {
-    let Some(paths) = tracked("texts_are_in_plain_words") else { return };
+    let Some(paths) = tracked() else { return };
     let is_text = |path: &String| ![".o", ".ttf", ".gz"].iter().any(|end| path.ends_with(end));
     let looked_at = paths.iter().filter(|path| is_text(path) && is_looked_at(path));
     let findings = looked_at.flat_map(|path| {
