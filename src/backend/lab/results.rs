@@ -48,34 +48,19 @@ impl Results {
 
     /// How many there are, and their size.
     pub fn size(&self) -> io::Result<(u64, u64)> {
-        let sizes =
-            fs::read_dir(&self.0)?.flatten().filter_map(|file| Some(file.metadata().ok()?.len()));
-        Ok(sizes.fold((0, 0), |(files, bytes), size| (files + 1, bytes + size)))
+        let files = by_age(&self.0)?;
+        Ok((files.len() as u64, files.iter().map(|(_, bytes, _)| bytes).sum()))
     }
 
     pub fn clear(&self) -> io::Result<()> {
-        for file in fs::read_dir(&self.0)?.flatten() {
-            match fs::remove_file(file.path()) {
-                // Another schedlab may have removed it.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                removed => removed?,
-            }
-        }
-        Ok(())
+        fs::read_dir(&self.0)?.flatten().try_for_each(|file| remove_if_there(&file.path()))
     }
 
     /// Removes all but the newest.
     fn forget(&self, kept: usize) -> io::Result<()> {
-        let files: Vec<PathBuf> =
-            fs::read_dir(&self.0)?.flatten().map(|file| file.path()).collect();
-        let Some(too_many) = files.len().checked_sub(kept + 1) else { return Ok(()) };
-        let written_at = |file: &PathBuf| {
-            fs::metadata(file).and_then(|file| file.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
-        };
-        let mut by_age: Vec<(SystemTime, PathBuf)> =
-            files.into_iter().map(|file| (written_at(&file), file)).collect();
-        by_age.sort();
-        for (_, file) in &by_age[..=too_many] {
+        let by_age = by_age(&self.0)?;
+        let old = by_age.len().saturating_sub(kept);
+        for (.., file) in &by_age[..old] {
             // Another schedlab may have removed it.
             _ = fs::remove_file(file);
         }
@@ -88,6 +73,26 @@ impl Results {
             out.write_all(sum_of(output).as_bytes())?;
             out.write_all(output)
         })
+    }
+}
+
+/// When each file of a folder changed last, its size and its path; the oldest comes first.
+pub fn by_age(folder: &Path) -> io::Result<Vec<(SystemTime, u64, PathBuf)>> {
+    let mut by_age = Vec::new();
+    for file in fs::read_dir(folder)?.flatten() {
+        // Another schedlab may have removed it.
+        let Ok(found) = file.metadata() else { continue };
+        by_age.push((found.modified()?, found.len(), file.path()));
+    }
+    by_age.sort();
+    Ok(by_age)
+}
+
+/// Another schedlab may have removed it.
+pub fn remove_if_there(file: &Path) -> io::Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
     }
 }
 

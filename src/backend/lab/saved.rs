@@ -15,6 +15,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
+use super::results::{by_age, remove_if_there};
 use crate::model::{GuestFacts, GuestTime};
 use crate::sys::replace::replace;
 use crate::sys::{self, input};
@@ -85,7 +86,7 @@ impl SavedMachines {
 
     /// The one that was used last comes first.
     pub fn list(&self) -> io::Result<Vec<SavedMachine>> {
-        let files = match self.by_age() {
+        let files = match by_age(&self.folder) {
             Err(error) if sys::is_absent(&self.folder, &error) => return Ok(Vec::new()),
             files => files?,
         };
@@ -101,11 +102,7 @@ impl SavedMachines {
     }
 
     pub fn remove(&self, machine: &SavedMachine) -> io::Result<()> {
-        match fs::remove_file(self.folder.join(&machine.digest)) {
-            // Another schedlab may have removed it.
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            removed => removed,
-        }
+        remove_if_there(&self.folder.join(&machine.digest))
     }
 
     /// Writes the state of the machine with this digest to `state`; `None` where none is saved.
@@ -140,20 +137,8 @@ impl SavedMachines {
         self.make_room()
     }
 
-    /// When each file was used, its size and its path.
-    fn by_age(&self) -> io::Result<Vec<(SystemTime, u64, PathBuf)>> {
-        let mut by_age = Vec::new();
-        for file in fs::read_dir(&self.folder)?.flatten() {
-            // Another schedlab may have removed it.
-            let Ok(found) = file.metadata() else { continue };
-            by_age.push((found.modified()?, found.len(), file.path()));
-        }
-        by_age.sort();
-        Ok(by_age)
-    }
-
     fn make_room(&self) -> io::Result<()> {
-        let by_age = self.by_age()?;
+        let by_age = by_age(&self.folder)?;
         let mut bytes: u64 = by_age.iter().map(|(_, len, _)| len).sum();
         for (_, len, path) in by_age {
             if bytes <= self.max_bytes {

@@ -147,7 +147,7 @@ impl Kernel {
     ) -> Result<Option<(PathBuf, String, Vec<u8>)>, KernelError> {
         let Some(made) = form.make(&self.image_bytes()?) else { return Ok(None) };
         let folder = self.folder(cache);
-        let held = cache.lock(&NEVER, &mut || ())?;
+        let held = cache.shelf().lock(&NEVER, &mut || ())?;
         let (path, own) = put(&folder, form, &self.image_digest, &made, &held)?;
         if folder == cache.vmlinux() {
             forget(&folder, &held)?;

@@ -5,13 +5,12 @@
 use std::path::Path;
 
 use super::error::{HeaderFault, KernelError};
+use super::payload::setup_bytes;
 use crate::model::clean as plain;
 use crate::sys::input;
 
 /// The setup code with the version string has at most 64 sectors.
 const MAX_BYTES: u64 = 64 * 512 + 512;
-const SECTOR_BYTES: u64 = 512;
-const SETUP_SECTORS_AT: usize = 0x1f1;
 const PARAGRAPHS_AT: usize = 0x1f4;
 const MAGIC_AT: usize = 0x202;
 const PROTOCOL_AT: usize = 0x206;
@@ -42,13 +41,10 @@ pub fn read(path: &Path) -> Result<Header, KernelError> {
 /// Fails where the file is shorter than its header says.
 fn check_length(start: &[u8], bytes: u64) -> Result<(), HeaderFault> {
     let number = |at: usize| start.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
-    // In units of 16 bytes, behind one sector for booting and those of the setup; 0 stands for four.
+    // In units of 16 bytes, behind the setup.
     let paragraphs = number(PARAGRAPHS_AT).unwrap_or(0);
-    let setup = match start.get(SETUP_SECTORS_AT) {
-        None | Some(0) => 4,
-        Some(sectors) => *sectors,
-    };
-    let wanted = (u64::from(setup) + 1) * SECTOR_BYTES + u64::from(paragraphs) * 16;
+    let setup = setup_bytes(start).unwrap_or_default() as u64;
+    let wanted = setup + u64::from(paragraphs) * 16;
     if paragraphs > 0 && bytes < wanted {
         Err(HeaderFault::CutOff { bytes, wanted })
     } else {
@@ -138,7 +134,7 @@ mod tests {
     #[test]
     fn a_file_that_is_shorter_than_its_header_says_was_cut_off() {
         let mut image = bzimage(VERSION, "");
-        image[SETUP_SECTORS_AT] = 2;
+        image[0x1f1] = 2;
         image[PARAGRAPHS_AT..PARAGRAPHS_AT + 4].copy_from_slice(&0x2_0000_u32.to_le_bytes());
         let wanted = 3 * 512 + (2 << 20);
         assert_eq!(check_length(&image, wanted), Ok(()));

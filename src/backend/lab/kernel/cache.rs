@@ -5,18 +5,16 @@
 //! hypervisor also `xen` and `xen-tools/`.
 
 use std::cmp::Ordering;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
 use super::digest::{self, KernelDigests};
 use super::hypervisor::{self, Hypervisor};
 use super::image::Origin;
 use super::name::{BuiltName, CachedName, Flavour, Name, XenName};
-use super::shelf::{Lock, Scratch, Shelf};
+use super::shelf::{Shelf, write_json};
 use super::stamp::{Damage, Provenance, SCHEMA, STAMP, Stamp, parse_stamp};
 use super::{Kernel, KernelError, Package, bzimage, modules};
-use crate::sys::{self, input, replace::replace};
+use crate::sys::{self, input};
 
 /// Prefix of the folder of a kernel that was built here; a release begins with a digit.
 const BUILT: &str = "built-";
@@ -108,26 +106,9 @@ impl Cache {
         self.kernels().join(format!("{XEN}{version}_{kernel_version}"))
     }
 
-    fn shelf(&self) -> Shelf {
+    /// The folders of kernels.
+    pub fn shelf(&self) -> Shelf {
         Shelf::at(self.kernels())
-    }
-
-    /// `waiting` is called when another process holds the lock; the wait ends when `stop` is set.
-    pub fn lock(&self, stop: &AtomicBool, waiting: &mut dyn FnMut()) -> Result<Lock, KernelError> {
-        self.shelf().lock(stop, waiting)
-    }
-
-    /// Makes an empty folder that is not listed as a kernel.
-    pub fn scratch(&self, held: &Lock) -> Result<Scratch, KernelError> {
-        self.shelf().scratch(held)
-    }
-
-    pub fn put(&self, new: &Path, entry: &Path, held: &Lock) -> Result<(), KernelError> {
-        self.shelf().put(new, entry, held)
-    }
-
-    pub fn remove(&self, entry: &Path, held: &Lock) -> Result<(), KernelError> {
-        self.shelf().remove(entry, held)
     }
 
     /// All folders with the name of a kernel: Debian's with the newest version last, then those below
@@ -306,12 +287,7 @@ impl Stamp {
             size_bytes: size_of(folder)?,
             digest: digests(folder)?.whole,
         };
-        let path = folder.join(STAMP);
-        let write = |out: &mut dyn Write| {
-            serde_json::to_writer_pretty(&mut *out, &stamp)?;
-            out.write_all(b"\n")
-        };
-        replace(&path, write).map_err(KernelError::io("write", &path))?;
+        write_json(&folder.join(STAMP), &stamp)?;
         Ok(stamp)
     }
 }

@@ -1,5 +1,6 @@
 //! From the mirror to the cache: finds the newest package, and keeps the files that guests need.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -8,7 +9,7 @@ use super::apt::{self, Apt, Stanza};
 use super::cache::Cache;
 use super::error::PackageFault;
 use super::name::{CachedName, Name, NameFault, SourceName, XenName};
-use super::offer::{Available, Use, is_safe, kernels};
+use super::offer::{Available, is_safe, kernels};
 use super::shelf::Lock;
 use super::sources::Suite;
 use super::stamp::{self, Fetched, Provenance, Stamp};
@@ -67,7 +68,7 @@ impl<'a> Mirror<'a> {
         on: &mut dyn FnMut(Step),
     ) -> Result<Mirror<'a>, KernelError> {
         check_host()?;
-        let lock = cache.lock(stop, &mut || on(Step::Waiting))?;
+        let lock = cache.shelf().lock(stop, &mut || on(Step::Waiting))?;
         let (apt, suites) = Apt::prepare(&cache.apt(), reach, stop)?;
         let mut offered = Vec::new();
         let mut first = None;
@@ -112,7 +113,7 @@ impl<'a> Mirror<'a> {
         match name {
             CachedName::Debian(debian) => {
                 let newest = self.available.iter().rfind(|available| available.is(debian));
-                let kernel = newest.ok_or_else(|| self.not_offered(debian))?;
+                let kernel = newest.ok_or_else(|| self.no_kernel(debian))?;
                 self.get_offer(&Offer { kernel, xen: None }, on)
             }
             CachedName::Xen(xen) => {
@@ -149,64 +150,53 @@ impl<'a> Mirror<'a> {
     }
 
     /// The newest sources of this name, which are not fetched yet.
-    pub fn sources(&self, name: &SourceName) -> Result<Sources, KernelError> {
+    pub fn sources(&self, name: &SourceName) -> Result<Stanza, KernelError> {
         let stanzas = self.apt.show(&[name.package()]).unwrap_or_default();
         newest_sources(name, stanzas).ok_or_else(|| {
             let packages = self.apt.names("linux-source-").unwrap_or_default();
             let mut others: Vec<String> = packages.iter().map(|name| plain(name)).collect();
             others.sort();
-            KernelError::NotOffered {
-                name: name.to_string(),
-                suites: self.suite_names(),
-                others: format!("; there are {}", others.join(", ")),
-            }
+            self.not_offered(name, format!("; there are {}", others.join(", ")))
         })
     }
 
     /// Downloads the package of sources, checks it, and unpacks it in `into`; returns the archive.
     pub fn fetch_sources(
         &self,
-        sources: &Sources,
+        sources: &Stanza,
         into: &Path,
         on: &mut dyn FnMut(Step),
     ) -> Result<PathBuf, KernelError> {
-        self.fetch_part(&sources.stanza, into, into, on)?;
-        let archive = into.join(format!("usr/src/{}.tar.xz", sources.stanza.package));
+        self.fetch_part(sources, into, into, on)?;
+        let archive = into.join(format!("usr/src/{}.tar.xz", sources.package));
         let is_file = archive.symlink_metadata().is_ok_and(|found| found.is_file());
         is_file.then_some(archive).ok_or_else(|| KernelError::Package {
-            package: sources.stanza.package.clone(),
+            package: sources.package.clone(),
             why: PackageFault::NoSources,
         })
     }
 
-    fn not_offered(&self, name: &Name) -> KernelError {
-        let mut series: Vec<&str> = Vec::new();
+    fn no_kernel(&self, name: &Name) -> KernelError {
         let names = self.available.iter().map(|available| &available.name);
-        for other in names.filter(|other| other.flavour() == name.flavour()) {
-            if !series.contains(&other.series()) {
-                series.push(other.series());
+        let names = names.filter(|other| other.flavour() == name.flavour());
+        let mut series: Vec<&str> = Vec::new();
+        for other in names.map(Name::series) {
+            if !series.contains(&other) {
+                series.push(other);
             }
         }
-        let others = match series.is_empty() {
-            true => String::new(),
-            false => format!(
-                "; of the flavour {} there are {}",
-                name.flavour().word(),
-                plain(&series.join(", "))
-            ),
-        };
-        KernelError::NotOffered { name: name.to_string(), suites: self.suite_names(), others }
+        let of = format!("of the flavour {} ", name.flavour().word());
+        self.not_offered(name, others(&of, &series.join(", ")))
     }
 
     fn no_hypervisor(&self, name: &XenName, all: &[AvailableXen]) -> KernelError {
         let mut series: Vec<String> =
             all.iter().map(|one| format!("xen:{}", one.name.series())).collect();
         series.dedup();
-        let others = if series.is_empty() {
-            String::new()
-        } else {
-            format!("; there are {}", plain(&series.join(", ")))
-        };
+        self.not_offered(name, others("", &series.join(", ")))
+    }
+
+    fn not_offered(&self, name: &dyn fmt::Display, others: String) -> KernelError {
         KernelError::NotOffered { name: name.to_string(), suites: self.suite_names(), others }
     }
 
@@ -222,7 +212,7 @@ impl<'a> Mirror<'a> {
         folder: &Path,
         on: &mut dyn FnMut(Step),
     ) -> Result<(), KernelError> {
-        let scratch = self.cache.scratch(&self.lock)?;
+        let scratch = self.cache.shelf().scratch(&self.lock)?;
         let make = |name: &str| {
             let path = scratch.path().join(name);
             fs::create_dir(&path).map_err(KernelError::io("make the folder", &path))?;
@@ -245,7 +235,7 @@ impl<'a> Mirror<'a> {
         };
         let hypervisor = offer.xen.map(|xen| xen.version.clone());
         Stamp::write(&new, offer.name(), kernel.release.clone(), hypervisor, origin)?;
-        self.cache.put(&new, folder, &self.lock)
+        self.cache.shelf().put(&new, folder, &self.lock)
     }
 
     /// Downloads one package, checks it and adds its files to `tree`.
@@ -270,6 +260,11 @@ impl<'a> Mirror<'a> {
         apt::unpack(&deb, tree, self.stop)?;
         Ok(Fetched { package: package.to_string(), sha256, size_bytes })
     }
+}
+
+/// A clause with what there is instead; empty if there is nothing.
+fn others(of: &str, there: &str) -> String {
+    if there.is_empty() { String::new() } else { format!("; {of}there are {}", plain(there)) }
 }
 
 /// The packages that are fetched together.
@@ -298,43 +293,19 @@ impl Offer<'_> {
     }
 
     fn keep(&self, tree: &Path, new: &Path) -> Result<(), KernelError> {
-        let Some(xen) = self.xen else { return self.kernel.keep(tree, new, Use::Alone) };
-        self.kernel.keep(tree, new, Use::UnderXen)?;
-        tools::keep(xen.name.series(), tree, new)
-    }
-}
-
-/// A package with the sources of a kernel.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Sources {
-    stanza: Stanza,
-}
-
-impl Sources {
-    pub fn package_version(&self) -> &str {
-        &self.stanza.version
-    }
-
-    /// The size of the package.
-    pub fn size_bytes(&self) -> u64 {
-        self.stanza.size_bytes
-    }
-
-    /// SHA-256 of the package.
-    pub fn digest(&self) -> &str {
-        &self.stanza.sha256
+        self.kernel.keep(tree, new, self.xen.is_some())?;
+        self.xen.map_or(Ok(()), |xen| tools::keep(xen.name.series(), tree, new))
     }
 }
 
 /// The newest version that the name means.
-fn newest_sources(name: &SourceName, stanzas: Vec<Stanza>) -> Option<Sources> {
+fn newest_sources(name: &SourceName, stanzas: Vec<Stanza>) -> Option<Stanza> {
     let own = stanzas.into_iter().filter(|stanza| {
         stanza.package == name.package()
             && name.matches(&stanza.version)
             && is_safe(&stanza.version)
     });
-    let newest = own.max_by(|a, b| version::compare(&a.version, &b.version))?;
-    Some(Sources { stanza: newest })
+    own.max_by(|a, b| version::compare(&a.version, &b.version))
 }
 
 #[cfg(test)]
@@ -364,7 +335,7 @@ mod tests {
         for (name, expected) in cases {
             let name = SourceName::parse(name).unwrap();
             let found = newest_sources(&name, stanzas.clone());
-            let found = found.as_ref().map(Sources::package_version);
+            let found = found.as_ref().map(|found| found.version.as_str());
             assert_eq!(found, expected, "{name}");
         }
     }

@@ -3,9 +3,9 @@
 //!
 //! Only reads.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::walk::files_below;
 use super::{KernelError, modules};
 
 /// The hypervisor, unpacked: an ELF file.
@@ -27,10 +27,7 @@ pub struct Hypervisor {
 impl Hypervisor {
     /// The tools by their absolute paths in the first domain, each with its file here; in order.
     pub fn tools(&self) -> Result<Vec<(PathBuf, PathBuf)>, KernelError> {
-        let mut tools = Vec::new();
-        collect(&self.tools, Path::new("/"), &mut tools)?;
-        tools.sort();
-        Ok(tools)
+        collect(&self.tools, Path::new("/"))
     }
 }
 
@@ -42,9 +39,7 @@ pub fn files(folder: &Path, kept: Option<&Path>) -> Result<Vec<(String, PathBuf)
         return Ok(Vec::new());
     }
     let mut files = vec![(IMAGE.to_string(), image)];
-    let mut tools = Vec::new();
-    collect(&folder.join(TOOLS), Path::new(TOOLS), &mut tools)?;
-    tools.sort();
+    let tools = collect(&folder.join(TOOLS), Path::new(TOOLS))?;
     files.extend(tools.into_iter().map(|(name, path)| (name.to_string_lossy().into(), path)));
     for module in kept.map_or(Ok(Vec::new()), modules::of_xen)? {
         let name = module.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -53,21 +48,10 @@ pub fn files(folder: &Path, kept: Option<&Path>) -> Result<Vec<(String, PathBuf)
     Ok(files)
 }
 
-/// Files alone: a link could point out of the folder.
-fn collect(
-    folder: &Path,
-    name: &Path,
-    all: &mut Vec<(PathBuf, PathBuf)>,
-) -> Result<(), KernelError> {
-    for entry in fs::read_dir(folder).map_err(KernelError::io("read", folder))? {
-        let entry = entry.map_err(KernelError::io("read", folder))?;
-        let kind = entry.file_type().map_err(KernelError::io("read", folder))?;
-        let name = name.join(entry.file_name());
-        if kind.is_dir() {
-            collect(&entry.path(), &name, all)?;
-        } else if kind.is_file() {
-            all.push((name, entry.path()));
-        }
-    }
-    Ok(())
+/// All files in a folder by their names below `root`, in order.
+fn collect(folder: &Path, root: &Path) -> Result<Vec<(PathBuf, PathBuf)>, KernelError> {
+    let named = |path: PathBuf| (root.join(path.strip_prefix(folder).unwrap_or(&path)), path);
+    let mut all: Vec<_> = files_below(folder)?.into_iter().map(named).collect();
+    all.sort();
+    Ok(all)
 }

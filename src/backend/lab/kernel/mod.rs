@@ -26,6 +26,7 @@ mod sources;
 mod stamp;
 mod tools;
 mod version;
+mod walk;
 mod xen;
 
 use std::path::Path;
@@ -108,23 +109,23 @@ pub fn remove(
     name: &CachedName,
     waiting: &mut dyn FnMut(),
 ) -> Result<Vec<Entry>, KernelError> {
-    let held = cache.lock(&NEVER, waiting)?;
+    let held = cache.shelf().lock(&NEVER, waiting)?;
     let mut entries = cache.entries()?;
     entries.retain(|entry| entry.is(name));
     if entries.is_empty() {
         return Err(not_cached(cache, name)?);
     }
-    entries.iter().try_for_each(|entry| cache.remove(&entry.folder, &held))?;
+    entries.iter().try_for_each(|entry| cache.shelf().remove(&entry.folder, &held))?;
     Ok(entries)
 }
 
 /// Removes every kernel, unpacked images of others, apt's lists, and all that builds keep.
 pub fn remove_all(cache: &Cache, waiting: &mut dyn FnMut()) -> Result<Vec<Entry>, KernelError> {
     remove_builds(cache, waiting)?;
-    let held = cache.lock(&NEVER, waiting)?;
+    let held = cache.shelf().lock(&NEVER, waiting)?;
     let entries = cache.entries()?;
-    entries.iter().try_for_each(|entry| cache.remove(&entry.folder, &held))?;
-    drop(cache.scratch(&held)?);
+    entries.iter().try_for_each(|entry| cache.shelf().remove(&entry.folder, &held))?;
+    drop(cache.shelf().scratch(&held)?);
     [cache.apt(), cache.vmlinux()].iter().try_for_each(|folder| shelf::remove_if_there(folder))?;
     Ok(entries)
 }

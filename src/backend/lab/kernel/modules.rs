@@ -3,10 +3,10 @@
 //! Input: a folder of modules, as below /lib/modules/RELEASE or flat as in the cache.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::KernelError;
+use super::walk::files_below;
 use crate::sys::input;
 
 /// Each module comes after those that it needs. Modules that are built into a kernel have no file and are not needed.
@@ -32,7 +32,7 @@ const FEW: &[&str] = &[
 /// Modules by which the tools of Xen's first domain talk to the hypervisor.
 const XEN: &[&str] = &["xen_privcmd", "xen_evtchn", "xen_gntdev", "xen_gntalloc", "xenfs"];
 const ENDINGS: &[&str] = &[".ko", ".ko.xz", ".ko.zst", ".ko.gz"];
-/// Maximum depth of folders; /lib/modules has 8.
+/// The longest chain of modules that need each other.
 const MAX_DEPTH: usize = 16;
 
 /// The modules of the list that exist, in an order in which they can be loaded: by depmod's `modules.dep` if
@@ -47,8 +47,10 @@ pub fn of_xen(folder: &Path) -> Result<Vec<PathBuf>, KernelError> {
 }
 
 fn listed(folder: &Path, names: &[&str]) -> Result<Vec<PathBuf>, KernelError> {
-    let mut all = BTreeMap::new();
-    collect(folder, MAX_DEPTH, &mut all)?;
+    let own_name = |path: &Path| name(&path.file_name()?.to_string_lossy());
+    let files = files_below(folder)?.into_iter();
+    let mut all: BTreeMap<String, PathBuf> =
+        files.filter_map(|path| Some((own_name(&path)?, path))).collect();
     let needs = input::read_text_file(folder.join("modules.dep"), input::MAX_OWN_FILE_BYTES);
     let needs = dependencies(&needs.unwrap_or_default());
     let mut order = Vec::new();
@@ -62,27 +64,6 @@ fn listed(folder: &Path, names: &[&str]) -> Result<Vec<PathBuf>, KernelError> {
 pub fn name(file: &str) -> Option<String> {
     let stem = ENDINGS.iter().find_map(|ending| file.strip_suffix(ending))?;
     Some(stem.replace('-', "_"))
-}
-
-/// Does not follow links: they point out of the folder (`build`, `source`).
-fn collect(
-    folder: &Path,
-    depth: usize,
-    all: &mut BTreeMap<String, PathBuf>,
-) -> Result<(), KernelError> {
-    let entries = fs::read_dir(folder).map_err(KernelError::io("read", folder))?;
-    for entry in entries {
-        let entry = entry.map_err(KernelError::io("read", folder))?;
-        let kind = entry.file_type().map_err(KernelError::io("read", folder))?;
-        if kind.is_dir() && depth > 0 {
-            collect(&entry.path(), depth - 1, all)?;
-        } else if let (true, Some(name)) =
-            (kind.is_file(), name(&entry.file_name().to_string_lossy()))
-        {
-            all.insert(name, entry.path());
-        }
-    }
-    Ok(())
 }
 
 /// Lines `kernel/a/x.ko: kernel/b/y.ko kernel/c/z.ko`; the last is needed first.
@@ -110,6 +91,8 @@ fn add(name: &str, needs: &BTreeMap<String, Vec<String>>, order: &mut Vec<String
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn folder(files: &[&str]) -> tempfile::TempDir {

@@ -1,7 +1,7 @@
 //! The kernels that a mirror offers, and which files of their packages are kept.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lzma_rust2::XzReader;
 
@@ -17,14 +17,6 @@ const IMAGES: &str = "linux-image-";
 const PARTS: &[&str] = &["linux-binary-", "linux-base-", "linux-modules-"];
 
 const MAX_MODULE_BYTES: u64 = 64 << 20;
-
-/// The use that a kernel is kept for.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Use {
-    Alone,
-    /// With the modules that its tools need.
-    UnderXen,
-}
 
 /// A kernel on the mirror.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,8 +46,9 @@ impl Available {
         KernelError::Package { package, why }
     }
 
-    /// Moves the files that a guest can need out of the unpacked packages.
-    pub(super) fn keep(&self, tree: &Path, new: &Path, kept_for: Use) -> Result<(), KernelError> {
+    /// Moves the files that a guest can need out of the unpacked packages; below Xen with the modules that its tools
+    /// need.
+    pub(super) fn keep(&self, tree: &Path, new: &Path, under_xen: bool) -> Result<(), KernelError> {
         let release = &self.release;
         let folders = [format!("usr/lib/modules/{release}"), format!("lib/modules/{release}")];
         let first = |names: &[String]| {
@@ -79,7 +72,8 @@ impl Available {
             rename(&config, &new.join(CONFIG))?;
         }
         let Some(folder) = first(&folders) else { return Ok(()) };
-        let (few, of_xen) = (modules::few(&folder)?, self.modules_of_xen(&folder, kept_for)?);
+        let few = modules::few(&folder)?;
+        let of_xen = if under_xen { modules::of_xen(&folder)? } else { Vec::new() };
         if few.is_empty() && of_xen.is_empty() {
             return Ok(());
         }
@@ -89,13 +83,6 @@ impl Available {
             rename(module, &kept.join(module.file_name().unwrap_or_default()))
         })?;
         of_xen.iter().try_for_each(|module| unpack_module(module, &kept))
-    }
-
-    fn modules_of_xen(&self, folder: &Path, kept_for: Use) -> Result<Vec<PathBuf>, KernelError> {
-        match kept_for {
-            Use::Alone => Ok(Vec::new()),
-            Use::UnderXen => modules::of_xen(folder),
-        }
     }
 }
 

@@ -74,7 +74,8 @@ pub fn lz4_packed(elf: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn setup_bytes(image: &[u8]) -> Option<usize> {
+/// The boot sector and the setup code.
+pub fn setup_bytes(image: &[u8]) -> Option<usize> {
     let sectors = match *image.get(SETUP_SECTORS_AT)? {
         0 => SETUP_SECTORS_OF_OLD,
         sectors => sectors,

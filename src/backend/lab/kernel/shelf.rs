@@ -2,14 +2,16 @@
 //! complete. Changes need the lock.
 
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::KernelError;
-use crate::sys;
+use crate::sys::{self, replace::replace};
 
 /// For callers that a signal ends at once.
 pub static NEVER: AtomicBool = AtomicBool::new(false);
@@ -125,6 +127,15 @@ impl Shelf {
         }
         Ok(folders)
     }
+}
+
+/// Writes lines of JSON, whole or not at all.
+pub fn write_json(path: &Path, content: &impl Serialize) -> Result<(), KernelError> {
+    let write = |out: &mut dyn Write| {
+        serde_json::to_writer_pretty(&mut *out, content)?;
+        out.write_all(b"\n")
+    };
+    replace(path, write).map_err(KernelError::io("write", path))
 }
 
 /// Whether the path still names this file.

@@ -1,37 +1,25 @@
 //! The symbols that a tree's Kconfig files define.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::ffi::OsStr;
 use std::path::Path;
 
 use super::super::KernelError;
+use super::super::walk::files_below;
 use crate::sys::input;
-
-/// Folders in folders; Linux has 12.
-const MAX_DEPTH: usize = 20;
 
 /// The defined symbols, without their prefix.
 pub fn defined(tree: &Path) -> Result<BTreeSet<String>, KernelError> {
     let mut all = BTreeSet::new();
-    collect(tree, MAX_DEPTH, &mut all)?;
-    Ok(all)
-}
-
-fn collect(folder: &Path, depth: usize, all: &mut BTreeSet<String>) -> Result<(), KernelError> {
-    let entries = fs::read_dir(folder).map_err(KernelError::io("read", folder))?;
-    for entry in entries.flatten() {
-        let (path, kind) = (entry.path(), entry.file_type());
-        if kind.as_ref().is_ok_and(fs::FileType::is_dir) && depth > 0 {
-            collect(&path, depth - 1, all)?;
-        } else if entry.file_name().to_string_lossy().starts_with("Kconfig")
-            && kind.is_ok_and(|kind| kind.is_file())
-        {
+    let is_kconfig = |name: &OsStr| name.to_string_lossy().starts_with("Kconfig");
+    for path in files_below(tree)? {
+        if path.file_name().is_some_and(is_kconfig) {
             let bytes = input::read_file(&path, input::MAX_OWN_FILE_BYTES)
                 .map_err(KernelError::io("read", &path))?;
             all.extend(symbols(&String::from_utf8_lossy(&bytes)));
         }
     }
-    Ok(())
+    Ok(all)
 }
 
 fn symbols(text: &str) -> Vec<String> {
@@ -45,6 +33,8 @@ fn symbols(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -35,7 +35,7 @@ use tree::Tree;
 use super::cache::{CONFIG, Cache, IMAGE};
 use super::config::{Configuration, Difference, Lost, Wanted, differences, merged};
 use super::error::PackageFault;
-use super::get::{Mirror, Reach, Sources, Step};
+use super::get::{Mirror, Reach, Step};
 use super::name::{BuiltName, CachedName, SourceName};
 use super::shelf::Scratch;
 use super::stamp::{self, AppliedPatch, Built, Provenance, Stamp};
@@ -258,7 +258,7 @@ impl Builder<'_> {
         let stop = self.stop;
         let mirror = Mirror::open(cache, reach, stop, &mut |step| (self.on)(Event::Fetch(step)))?;
         let sources = mirror.sources(name)?;
-        self.space(space::of_package(sources.size_bytes(), self.compiled_times()))?;
+        self.space(space::of_package(sources.size_bytes, self.compiled_times()))?;
         let scratch = self.slots.scratch()?;
         let into = scratch.path().join("package");
         fs::create_dir(&into).map_err(KernelError::io("make the folder", &into))?;
@@ -271,7 +271,12 @@ impl Builder<'_> {
         tar.arg("--directory").arg(tree_of(scratch.path()));
         run::output(tar, "unpack the sources", self.stop)?;
         fs::remove_dir_all(&into).map_err(KernelError::io("remove", &into))?;
-        let record = self.put_base(&scratch, base_of(&sources))?;
+        let base = BaseRecord {
+            name: SourceName::of_package(&sources.version),
+            digest: sources.sha256,
+            origin: BaseOrigin::Package(sources.version),
+        };
+        let record = self.put_base(&scratch, base)?;
         self.check_on_slot(&record)?;
         Ok(record)
     }
@@ -467,8 +472,8 @@ impl Builder<'_> {
 
     /// Puts the kernel into the cache.
     fn keep(&mut self, slot: &Slot, findings: Findings, steps: u64) -> Result<Outcome, BuildError> {
-        let held = self.cache.lock(self.stop, &mut || (self.on)(Event::Waiting))?;
-        let scratch = self.cache.scratch(&held)?;
+        let held = self.cache.shelf().lock(self.stop, &mut || (self.on)(Event::Waiting))?;
+        let scratch = self.cache.shelf().scratch(&held)?;
         let new = scratch.path().join("kernel");
         fs::create_dir(&new).map_err(KernelError::io("make the folder", &new))?;
         for (from, to) in [(make::IMAGE, IMAGE), (make::CONFIG, CONFIG)] {
@@ -488,20 +493,11 @@ impl Builder<'_> {
         let name = self.request.name.to_string();
         let origin = Provenance::Built { built: built.clone() };
         Stamp::write(&new, name.clone(), release, None, origin)?;
-        self.cache.put(&new, &self.cache.built_folder(&self.request.name), &held)?;
+        self.cache.shelf().put(&new, &self.cache.built_folder(&self.request.name), &held)?;
         let kept = self.cache.newest(&CachedName::Built(self.request.name.clone()))?;
         let gone = || KernelError::Package { package: name, why: PackageFault::NotKept };
         let kernel = kept.ok_or_else(gone)?.kernel()?;
         Ok(Outcome { kernel, built, findings, steps })
-    }
-}
-
-fn base_of(sources: &Sources) -> BaseRecord {
-    let version = sources.package_version().to_string();
-    BaseRecord {
-        name: SourceName::of_package(&version),
-        digest: sources.digest().to_string(),
-        origin: BaseOrigin::Package(version),
     }
 }
 

@@ -9,18 +9,16 @@
 //! while it is used.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use crate::sys::replace::replace;
-
 use super::super::config::Wanted;
-use super::super::shelf::{Lock, Scratch, Shelf, remove_if_there};
+use super::super::shelf::{Lock, Scratch, Shelf, remove_if_there, write_json};
 use super::super::stamp::AppliedPatch;
+use super::super::walk::files_below;
 use super::super::{KernelError, digest};
 use super::error::BuildError;
 use super::make::OBJECTS;
@@ -246,12 +244,7 @@ fn read(folder: &Path) -> Option<(Record, SystemTime)> {
 }
 
 fn write(folder: &Path, record: &Record) -> Result<(), KernelError> {
-    let path = folder.join(RECORD);
-    let write = |out: &mut dyn Write| {
-        serde_json::to_writer_pretty(&mut *out, record)?;
-        out.write_all(b"\n")
-    };
-    replace(&path, write).map_err(KernelError::io("write", &path))
+    write_json(&folder.join(RECORD), record)
 }
 
 impl Slot {
@@ -296,16 +289,10 @@ impl Slot {
 }
 
 fn remove_newer(folder: &Path, time: SystemTime) -> Result<(), KernelError> {
-    let entries = fs::read_dir(folder).map_err(KernelError::io("read", folder))?;
-    for entry in entries.flatten() {
-        let (path, kind) = (entry.path(), entry.file_type());
-        if kind.as_ref().is_ok_and(fs::FileType::is_dir) {
-            remove_newer(&path, time)?;
-        } else if kind.is_ok_and(|kind| kind.is_file()) {
-            let modified = entry.metadata().and_then(|metadata| metadata.modified());
-            if modified.is_ok_and(|modified| modified >= time) {
-                fs::remove_file(&path).map_err(KernelError::io("remove", &path))?;
-            }
+    for path in files_below(folder)? {
+        let modified = path.metadata().and_then(|metadata| metadata.modified());
+        if modified.is_ok_and(|modified| modified >= time) {
+            fs::remove_file(&path).map_err(KernelError::io("remove", &path))?;
         }
     }
     Ok(())

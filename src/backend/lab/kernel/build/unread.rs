@@ -1,9 +1,9 @@
 //! Sources that patches change and that a kernel's configuration does not compile.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use super::super::walk::files_below;
 use super::make::OBJECTS;
 use super::patch::Patch;
 use crate::sys::input;
@@ -19,12 +19,12 @@ pub fn unread<'a>(tree: &Path, patches: &'a [Patch]) -> Vec<&'a str> {
     });
     let mut left: BTreeSet<&str> = names.filter(|name| is_source(name)).collect();
     let mut has_notes = false;
-    if !left.is_empty() {
-        each_note(&tree.join(OBJECTS), &mut |text| {
-            has_notes = true;
-            left.retain(|name| !reads(text, name));
-            !left.is_empty()
-        });
+    let mut notes = notes_below(&tree.join(OBJECTS));
+    while !left.is_empty()
+        && let Some(text) = notes.next()
+    {
+        has_notes = true;
+        left.retain(|name| !reads(&text, name));
     }
     if has_notes { left.into_iter().collect() } else { Vec::new() }
 }
@@ -41,26 +41,17 @@ fn reads(text: &str, name: &str) -> bool {
     })
 }
 
-/// Calls `note` with the text of each `.NAME.o.cmd` until it returns false.
-fn each_note(folder: &Path, note: &mut dyn FnMut(&str) -> bool) -> bool {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let (path, name) = (entry.path(), entry.file_name());
-        let goes_on = if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            each_note(&path, note)
-        } else if name.as_encoded_bytes().ends_with(b".cmd") {
-            input::read_text_file(&path, input::MAX_OWN_FILE_BYTES).map_or(true, |text| note(&text))
-        } else {
-            true
-        };
-        if !goes_on {
-            return false;
-        }
-    }
-    true
+/// The text of each `.NAME.o.cmd`.
+fn notes_below(folder: &Path) -> impl Iterator<Item = String> + use<> {
+    let is_note = |path: &PathBuf| path.as_os_str().as_encoded_bytes().ends_with(b".cmd");
+    let notes = files_below(folder).unwrap_or_default().into_iter().filter(is_note);
+    notes.filter_map(|path| input::read_text_file(path, input::MAX_OWN_FILE_BYTES).ok())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::super::patch::testing::diff;
     use super::*;
 

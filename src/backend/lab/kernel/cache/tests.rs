@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::mpsc;
 
-use super::super::shelf::NEVER;
+use super::super::shelf::{Lock, NEVER};
 use super::bzimage::testing::bzimage;
 
 use super::*;
@@ -19,13 +19,13 @@ fn cache() -> (tempfile::TempDir, Cache) {
 
 /// A program that another test is about to start may hold it for a moment.
 fn lock(cache: &Cache) -> Lock {
-    cache.lock(&NEVER, &mut || ()).unwrap()
+    cache.shelf().lock(&NEVER, &mut || ()).unwrap()
 }
 
 /// Puts a kernel into the cache as `get` does.
 fn add(cache: &Cache, release: &str, package_version: &str) -> PathBuf {
     let held = lock(cache);
-    let scratch = cache.scratch(&held).unwrap();
+    let scratch = cache.shelf().scratch(&held).unwrap();
     let new = scratch.path().join("kernel");
     fs::create_dir_all(new.join(MODULES)).unwrap();
     fs::write(new.join(IMAGE), bzimage(&format!("{release} (x) #1"), package_version)).unwrap();
@@ -40,7 +40,7 @@ fn add(cache: &Cache, release: &str, package_version: &str) -> PathBuf {
     };
     Stamp::write(&new, name.to_string(), release.to_string(), None, origin).unwrap();
     let folder = cache.folder(release, package_version);
-    cache.put(&new, &folder, &held).unwrap();
+    cache.shelf().put(&new, &folder, &held).unwrap();
     folder
 }
 
@@ -153,7 +153,7 @@ fn an_unfinished_folder_is_no_kernel_and_is_removed() {
     };
     assert_eq!(releases(&cache), [CLOUD]);
     let held = lock(&cache);
-    let scratch = cache.scratch(&held).unwrap();
+    let scratch = cache.shelf().scratch(&held).unwrap();
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0, "what was left is gone");
     drop(scratch);
     assert!(!killed.exists());
@@ -177,7 +177,7 @@ fn the_second_waits_for_the_first() {
     let (sender, receiver) = mpsc::channel();
     let other = Cache::at(&cache.root);
     let second = std::thread::spawn(move || {
-        other.lock(&NEVER, &mut || sender.send("waiting").unwrap()).map(drop).unwrap();
+        other.shelf().lock(&NEVER, &mut || sender.send("waiting").unwrap()).map(drop).unwrap();
     });
     assert_eq!(receiver.recv(), Ok("waiting"));
     assert!(!second.is_finished());
@@ -190,8 +190,10 @@ fn a_cache_that_cannot_be_made_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("kernels"), "a file").unwrap();
     let cache = Cache::at(folder.path());
-    let errors =
-        [cache.lock(&NEVER, &mut || ()).map(drop).unwrap_err(), cache.entries().unwrap_err()];
+    let errors = [
+        cache.shelf().lock(&NEVER, &mut || ()).map(drop).unwrap_err(),
+        cache.entries().unwrap_err(),
+    ];
     for error in errors {
         let text = error.to_string();
         assert!(text.starts_with("cannot ") && text.contains("kernels: "), "{text}");
