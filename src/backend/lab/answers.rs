@@ -130,18 +130,8 @@ mod tests {
     use crate::model::{GuestMessage, Reading, RunResult, SharedCache as Asked};
 
     fn answer(measured_ns: u64) -> Vec<u8> {
-        let result = RunResult {
-            started_unix_ns: 0,
-            measured_ns,
-            sets: Vec::new(),
-            knobs: Vec::new(),
-            disturbances: Vec::new(),
-            guest: None,
-            pool_cpus: None,
-            overhead_cpu_ns: Reading::Unknown("a guest".to_string()),
-            in_turns: Vec::new(),
-            trace: None,
-        };
+        let unknown = Reading::Unknown("a guest".to_string());
+        let result = RunResult::new(measured_ns, Vec::new(), unknown);
         let outcome = Outcome::Done { result: Box::new(result) };
         let end = serde_json::to_string(&GuestMessage::Ended { outcome }).unwrap();
         format!("{READY}\n{end}\n").into_bytes()

@@ -80,7 +80,6 @@ pub fn environment(
     emulator: &str,
     no_clocks: Option<&NoClocks>,
 ) -> Environment {
-    let unknown = || Reading::Unknown("a lab guest: it has none".to_string());
     let clocks = match (lab.clocks, no_clocks) {
         (CpuClocks::Own, _) => "CPUs with clocks of their own".to_string(),
         (CpuClocks::Shared, None) => "one clock for all CPUs".to_string(),
@@ -102,23 +101,13 @@ pub fn environment(
         topology: topology(lab),
         memory_bytes: Reading::Known(lab.memory_bytes),
         kernel_release: "of each variant".to_string(),
-        kernel_version: String::new(),
-        kernel_cmdline: unknown(),
         // Each guest is a copy of one and the same boot.
         boot_id: Reading::Known("lab".to_string()),
         virtualisation: Reading::Known("qemu".to_string()),
         cgroup_mode: "v2".to_string(),
         clock_source: Reading::Known("tsc".to_string()),
         smt: Reading::Known(if lab.threads > 1 { "on" } else { "off" }.to_string()),
-        governor: unknown(),
-        turbo: unknown(),
-        load_average: unknown(),
-        mitigations: Default::default(),
-        tunables: Default::default(),
-        calibration: None,
-        calibration_at_end: None,
-        scheduler: None,
-        machine_id: None,
+        ..Environment::unknown("a lab guest: it has none")
     }
 }
 

@@ -78,8 +78,9 @@ pub struct GuestManager {
     no_clocks: Option<NoClocks>,
     /// The folder for consoles of guests that failed.
     failed: PathBuf,
-    /// Declared after `folder`, which lies in it, so that it is dropped later.
-    _home: Home,
+    /// The place of files if no run will be made. Declared after `folder`, which lies in it, so that it is dropped
+    /// later.
+    _scratch: Option<scratch::Folder>,
     guests: AtomicU64,
     /// The small share of a CPU that a guest recently got.
     starved: Starved,
@@ -96,32 +97,6 @@ struct Found {
 
 /// A snapshot, once it was made, or why there is none.
 type SnapshotSlot = Arc<Mutex<Option<Result<Arc<Snapshot>, GuestError>>>>;
-
-/// The place of files: the user's folder, or a temporary one if no run will be made.
-enum Home {
-    State(PathBuf),
-    Scratch(scratch::Folder),
-}
-
-impl Home {
-    fn new(state: Option<&Path>) -> Result<Home, LabError> {
-        match state {
-            Some(state) => Ok(Home::State(state.to_path_buf())),
-            None => {
-                let folder = scratch::Folder::new(None);
-                let folder = folder.map_err(LabError::io("write to", &std::env::temp_dir()));
-                Ok(Home::Scratch(folder?))
-            }
-        }
-    }
-
-    fn path(&self) -> &Path {
-        match self {
-            Home::State(path) => path,
-            Home::Scratch(folder) => folder.path(),
-        }
-    }
-}
 
 /// The output of a guest, and the machine that it ran on.
 pub struct Measured {
@@ -143,8 +118,16 @@ impl GuestManager {
         };
         let (results, emulators) = (open(results::FOLDER)?, open("emulators")?);
         let program = initrd::own_program()?;
-        let home = Home::new(config.state)?;
-        let state = home.path().join("lab");
+        let scratch = match config.state {
+            Some(_) => None,
+            None => Some(
+                scratch::Folder::new(None)
+                    .map_err(LabError::io("write to", &std::env::temp_dir()))?,
+            ),
+        };
+        let own = scratch.as_ref().map(scratch::Folder::path);
+        let home = config.state.or(own).unwrap_or(Path::new("")).to_path_buf();
+        let state = home.join("lab");
         let folder = Folder::make(&state)?;
         let time = if config.mode.realtime {
             Time::Real { kvm: trial::kvm_works(&emulator.program, &folder.path) }
@@ -156,7 +139,7 @@ impl GuestManager {
             .and_then(|()| File::open(&path))
             .map_err(LabError::io("write", &path))?;
         let shared = match (time, config.shared_cache) {
-            (Time::Virtual, Some(asked)) => Some(SharedCache::open(asked, home.path())?),
+            (Time::Virtual, Some(asked)) => Some(SharedCache::open(asked, &home)?),
             _ => None,
         };
         let has_clocks = match (time, config.lab.clocks) {
@@ -177,7 +160,7 @@ impl GuestManager {
             time,
             emulator,
             folder,
-            answers: Answers::new(results, shared, answers::differing(home.path())),
+            answers: Answers::new(results, shared, answers::differing(&home)),
             program_digest: initrd::digest_of(&program),
             program: program.into_iter().map(Arc::new).collect(),
             roots: Mutex::default(),
@@ -191,7 +174,7 @@ impl GuestManager {
             not_kept: Mutex::default(),
             library,
             failed: state.join("failed"),
-            _home: home,
+            _scratch: scratch,
             guests: AtomicU64::new(0),
             starved: Starved::default(),
             kvm_gave_up: AtomicBool::new(false),
@@ -357,21 +340,18 @@ impl GuestManager {
         let spec_of_guest = guest_spec(spec, &self.lab).map_err(LabError::Workload)?;
         let text = serde_json::to_vec(&spec_of_guest).map_err(LabError::Encode)?;
         let key = machine.key(&text);
-        if let Some(output) = self.cached(&key) {
-            let asked = machine.asked(GuestTime::Exact);
-            return Ok(Measured { output, asked });
+        let exact = |output| Ok(Measured { output, asked: machine.asked(GuestTime::Exact) });
+        let may_look_up = !self.mode.again && !self.mode.verify && self.time == Time::Virtual;
+        if may_look_up && let Some(output) = self.answers.own(&key) {
+            return exact(output);
         }
         let cell = machine.key(&any_seed(&spec_of_guest)?);
         if let Some(reason) = lock(&self.skipped).get(&cell).cloned() {
-            let asked = machine.asked(GuestTime::Exact);
-            return Ok(Measured { output: GuestOutput::skipped(reason), asked });
+            return exact(GuestOutput::skipped(reason));
         }
-        let theirs = if self.may_look_up() { self.answers.shared(&key) } else { None };
+        let theirs = if may_look_up { self.answers.shared(&key) } else { None };
         let theirs = match theirs {
-            Some(SharedAnswer { output, is_to_check: false }) => {
-                let asked = machine.asked(GuestTime::Exact);
-                return Ok(Measured { output, asked });
-            }
+            Some(SharedAnswer { output, is_to_check: false }) => return exact(output),
             to_check => to_check,
         };
         let (output, time) = self.run_guest(&machine, &text, spec, cancel, FIRST)?;
@@ -411,14 +391,6 @@ impl GuestManager {
         bytes.push(b'\n');
         bytes.extend(&output.bytes);
         self.answers.keep(key, &bytes, theirs).map_err(LabError::Cache)
-    }
-
-    fn cached(&self, key: &str) -> Option<GuestOutput> {
-        if self.may_look_up() { self.answers.own(key) } else { None }
-    }
-
-    fn may_look_up(&self) -> bool {
-        !self.mode.again && !self.mode.verify && self.time == Time::Virtual
     }
 
     pub fn end_shared_cache(&self) -> Option<CacheReport> {

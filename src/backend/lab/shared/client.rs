@@ -7,13 +7,14 @@ use std::time::Duration;
 use rustls::crypto::ring;
 use ureq::http::{Response, StatusCode};
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
-use ureq::{Agent, Body, Error};
+use ureq::{Agent, Body, Error, RequestBuilder};
 
+use crate::backend::UnusableAnswer;
 use crate::model::CacheUrl;
 
 use super::super::console::one_line;
 use super::error::CacheError;
-use super::netrc;
+use super::{LookupFault, netrc};
 
 /// Characters of a stranger's text in a message.
 const MAX_SHOWN: usize = 160;
@@ -43,15 +44,6 @@ impl Kind {
     }
 }
 
-pub enum Fetched {
-    Found(Vec<u8>),
-    Missing,
-    /// The answer is larger than the limit.
-    Large,
-    /// With the reason.
-    Broken(String),
-}
-
 /// Why a request got no answer. Texts are printable and short.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HttpFault {
@@ -78,23 +70,20 @@ impl Client {
         Ok(Client { agent: config.build().new_agent(), url: url.to_string(), authorization })
     }
 
+    /// An entry; `None` if there is none.
     pub fn get(
         &self,
         kind: Kind,
         name: &str,
         limit: u64,
         patience: Duration,
-    ) -> Result<Fetched, HttpFault> {
-        let mut request = self.agent.get(self.place(kind, name));
-        if let Some(authorization) = &self.authorization {
-            request = request.header("Authorization", authorization);
-        }
-        let request = request.config().timeout_global(Some(patience.max(MIN_PATIENCE))).build();
+    ) -> Result<Option<Vec<u8>>, LookupFault> {
+        let request = self.prepared(self.agent.get(self.place(kind, name)), patience);
         let mut response = request.call().map_err(fault)?;
         match response.status() {
             StatusCode::OK => read(response.body_mut(), limit),
-            StatusCode::NOT_FOUND | StatusCode::GONE => Ok(Fetched::Missing),
-            _ => Err(refused(&response)),
+            StatusCode::NOT_FOUND | StatusCode::GONE => Ok(None),
+            _ => Err(refused(&response).into()),
         }
     }
 
@@ -105,14 +94,18 @@ impl Client {
         bytes: &[u8],
         patience: Duration,
     ) -> Result<(), HttpFault> {
-        let mut request = self.agent.put(self.place(kind, name));
-        if let Some(authorization) = &self.authorization {
-            request = request.header("Authorization", authorization);
-        }
-        let request = request.content_type("application/octet-stream").config();
-        let request = request.timeout_global(Some(patience.max(MIN_PATIENCE))).build();
+        let request = self.agent.put(self.place(kind, name));
+        let request = self.prepared(request.content_type("application/octet-stream"), patience);
         let response = request.send(bytes).map_err(fault)?;
         if response.status().is_success() { Ok(()) } else { Err(refused(&response)) }
+    }
+
+    fn prepared<B>(&self, request: RequestBuilder<B>, patience: Duration) -> RequestBuilder<B> {
+        let request = match &self.authorization {
+            Some(authorization) => request.header("Authorization", authorization),
+            None => request,
+        };
+        request.config().timeout_global(Some(patience.max(MIN_PATIENCE))).build()
     }
 
     fn place(&self, kind: Kind, name: &str) -> String {
@@ -131,17 +124,17 @@ fn tls() -> TlsConfig {
         .build()
 }
 
-fn read(body: &mut Body, limit: u64) -> Result<Fetched, HttpFault> {
+fn read(body: &mut Body, limit: u64) -> Result<Option<Vec<u8>>, LookupFault> {
     if body.content_length().is_some_and(|bytes| bytes > limit) {
-        return Ok(Fetched::Large);
+        return Err(UnusableAnswer::Large(limit).into());
     }
     match body.with_config().limit(limit).read_to_vec() {
-        Ok(bytes) => Ok(Fetched::Found(bytes)),
-        Err(Error::BodyExceedsLimit(_)) => Ok(Fetched::Large),
-        Err(error) => match fault(error) {
-            HttpFault::Late => Err(HttpFault::Late),
-            why => Ok(Fetched::Broken(why.to_string())),
-        },
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(Error::BodyExceedsLimit(_)) => Err(UnusableAnswer::Large(limit).into()),
+        Err(error) => Err(match fault(error) {
+            HttpFault::Late => HttpFault::Late.into(),
+            why => UnusableAnswer::Broken(why.to_string()).into(),
+        }),
     }
 }
 

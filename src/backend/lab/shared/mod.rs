@@ -26,7 +26,7 @@ use crate::model;
 
 use super::kernel::sha256;
 use budget::Budget;
-use client::{Client, Fetched, HttpFault, Kind};
+use client::{Client, HttpFault, Kind};
 use salt::Salt;
 use sender::Sender;
 
@@ -125,13 +125,7 @@ impl SharedCache {
         key: &str,
         exchange: &budget::Exchange,
     ) -> Result<Option<Vec<u8>>, LookupFault> {
-        let get =
-            |kind, name: &str, limit| match self.client.get(kind, name, limit, exchange.left())? {
-                Fetched::Missing => Ok(None),
-                Fetched::Large => Err(LookupFault::Unusable(UnusableAnswer::Large(limit))),
-                Fetched::Broken(why) => Err(LookupFault::Unusable(UnusableAnswer::Broken(why))),
-                Fetched::Found(bytes) => Ok(Some(bytes)),
-            };
+        let get = |kind, name: &str, limit| self.client.get(kind, name, limit, exchange.left());
         let Some(result) = get(Kind::Action, key, MAX_RESULT_BYTES)? else { return Ok(None) };
         let named = action::decode(&result).ok_or(UnusableAnswer::NoResult)?;
         if named.bytes > MAX_PACKED_BYTES {

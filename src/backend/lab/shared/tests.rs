@@ -37,6 +37,11 @@ fn poison(server: &Server, key: &str, sha256: &str, bytes: u64, content: Vec<u8>
     entries.insert(format!("/cas/{sha256}"), content);
 }
 
+fn put_good(server: &Server, number: u32, answer: &[u8]) {
+    let packed = packed::pack(answer).unwrap();
+    poison(server, &key(number), &sha256(&packed), packed.len() as u64, packed);
+}
+
 #[test]
 fn what_one_user_sends_another_one_finds() {
     let server = Server::kept();
@@ -131,8 +136,7 @@ fn rubbish_counts_as_missing() {
         let server = Server::kept();
         wrong(&server, &key(1));
         let good = [ANSWER, ANSWER].concat();
-        let packed = packed::pack(&good).unwrap();
-        poison(&server, &key(2), &sha256(&packed), packed.len() as u64, packed);
+        put_good(&server, 2, &good);
         let cache = open(&server.url);
         assert_eq!(cache.get(&key(1)), None, "{expected}");
         assert_eq!(cache.get(&key(1)), None, "{expected}");
@@ -259,8 +263,7 @@ fn a_server_that_takes_nothing_is_read_all_the_same() {
                     if request.starts_with("PUT") { Reply::raw(reply) } else { Reply::Kept }
                 },
             );
-        let packed = packed::pack(ANSWER).unwrap();
-        poison(&server, &key(7), &sha256(&packed), packed.len() as u64, packed);
+        put_good(&server, 7, ANSWER);
         let cache = open(&server.url);
         cache.put(&key(1), ANSWER);
         let sent = cache.sender.end(LONG);
@@ -288,8 +291,7 @@ fn the_end_does_not_wait_for_a_server_that_takes_long() {
 #[test]
 fn after_a_difference_no_more_is_taken_or_sent() {
     let server = Server::kept();
-    let packed = packed::pack(ANSWER).unwrap();
-    poison(&server, &key(1), &sha256(&packed), packed.len() as u64, packed);
+    put_good(&server, 1, ANSWER);
     let cache = open(&server.url);
     assert!(cache.get(&key(1)).is_some());
     let difference = AnswerDifference { key: key(1), what: "byte 3".to_string(), kept: None };
