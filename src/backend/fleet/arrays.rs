@@ -18,13 +18,13 @@ use super::error::FleetError;
 use super::folder::{Copy, JobFolder, name_part, put};
 use super::journal::Journal;
 use super::shelf::Shelf;
-use super::slurm::{Slurm, Submission, Task, one_line};
+use super::slurm::{Slurm, Submission, Task, in_brackets, one_line};
 use super::wire::{ArrayJob, Batch, RunName};
 use crate::sys::input;
 
 /// The first interval between two questions to Slurm; it doubles each time, up to a maximum.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-const MAX_LOOK_INTERVAL: Duration = Duration::from_secs(15);
+pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+pub const MAX_LOOK_INTERVAL: Duration = Duration::from_secs(15);
 /// Answers of a task may appear this long after its end.
 const GONE_PATIENCE: Duration = Duration::from_secs(3);
 /// Submissions of a batch without a new answer before it is given up.
@@ -180,10 +180,7 @@ impl Arrays {
     pub fn progress(&self) -> String {
         let there = self.submitted.iter().filter(|one| one.gone.is_none());
         let (running, waiting): (Vec<_>, Vec<_>) = there.partition(|one| one.is_running);
-        let reasons: BTreeSet<&str> = waiting.iter().map(|one| one.reason.as_str()).collect();
-        let reasons: Vec<&str> = reasons.into_iter().filter(|reason| !reason.is_empty()).collect();
-        let why =
-            if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+        let why = in_brackets(waiting.iter().map(|one| one.reason.as_str()));
         format!("{} tasks run, {} wait{why}", running.len(), waiting.len())
     }
 

@@ -10,18 +10,15 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::arrays::end_of;
+use super::arrays::{LOOK_INTERVAL, MAX_LOOK_INTERVAL, end_of};
 use super::config::{FleetConfig, User};
 use super::error::FleetError;
 use super::folder::{JobFolder, name_part, put};
 use super::journal::Journal;
-use super::slurm::{Slurm, Submission, is_host_name, one_line};
+use super::slurm::{Slurm, Submission, in_brackets, is_host_name, one_line};
 use crate::sys::input;
 
 const TICK: Duration = Duration::from_millis(100);
-/// The first interval between two questions to Slurm; it doubles each time, up to a maximum.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-const MAX_LOOK_INTERVAL: Duration = Duration::from_secs(15);
 /// An answer of Slurm may lack a job that it has not noted yet. A job is gone after this many such answers in a row.
 const GONE_ANSWERS: u32 = 3;
 const ASKED: &str = "hosts.json";
@@ -212,10 +209,7 @@ impl Hosts {
         }
         let running = self.jobs.iter().filter(|job| job.is_running).count();
         let waiting = self.jobs.iter().filter(|job| !job.is_running && job.missed == 0);
-        let reasons: BTreeSet<&str> = waiting.clone().map(|job| job.reason.as_str()).collect();
-        let reasons: Vec<&str> = reasons.into_iter().filter(|reason| !reason.is_empty()).collect();
-        let why =
-            if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+        let why = in_brackets(waiting.clone().map(|job| job.reason.as_str()));
         let ended = self.all - self.jobs.len();
         let news = format!(
             "slurm: {running} of {} hosts measure, {} wait{why}; {ended} have ended",

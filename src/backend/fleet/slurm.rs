@@ -293,6 +293,13 @@ pub fn one_line(text: &str) -> String {
     clean_start(&words.join(" "), MAX_WORDS)
 }
 
+/// A clause with the reasons why tasks wait; empty if there is none.
+pub fn in_brackets<'a>(reasons: impl Iterator<Item = &'a str>) -> String {
+    let reasons: BTreeSet<&str> = reasons.filter(|reason| !reason.is_empty()).collect();
+    let reasons: Vec<&str> = reasons.into_iter().collect();
+    if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) }
+}
+
 fn program(name: &'static str) -> Result<PathBuf, FleetError> {
     command::find(name).map_err(|_| FleetError::NotInstalled(name))
 }
