@@ -15,12 +15,13 @@ use std::collections::BTreeMap;
 use toml::de::DeValue;
 
 use crate::model::{
-    Cgroup, CgroupChange, CgroupPath, CpuSet, Field, MAX_CGROUP_DEPTH, MAX_CGROUP_NAME_BYTES, Value,
+    Cgroup, CgroupChange, CgroupPath, CpuSet, MAX_CGROUP_DEPTH, MAX_CGROUP_NAME_BYTES, Value,
 };
 use crate::variant::{self, CGROUP_KNOB as KNOB};
 
 use super::error::Faults;
 use super::fields::{AT, CGROUP, CGROUP_CPUS, MAX_CGROUPS, cgroup_fields, names};
+use super::knobs::Knobs;
 use super::moments::changes;
 use super::similar::suggestion;
 use super::table::{Entry, Span, Table, kind_of, known_keys, quoted_start, section, text};
@@ -86,14 +87,9 @@ impl Cgroups {
         let Some(path) = path else { return refuse_name(&entry, faults) };
         let mut table = Table::new(inner, entry.key_span.clone());
         let fields = cgroup_fields();
-        let place = Places::find(&table, &fields, &entry.key_span);
-        let mut given = table.take_written(&fields, faults);
-        let cpus = given.remove(CGROUP_CPUS.name).and_then(|value| value.as_cpus().cloned());
-        if let (Some(own), Some(all)) = (&cpus, above.cpus) {
-            check_cpus(own, all, place.of_key(CGROUP_CPUS.name), faults);
-        }
-        let knobs = as_knobs(given);
-        place.refuse_conflicts(&BTreeMap::new(), &knobs, faults);
+        let mut written = Knobs::take(&mut table, &fields, faults);
+        let (knobs, cpus) = settings(&mut written, above.cpus, faults);
+        refuse_conflicts(&written, &BTreeMap::new(), &knobs, faults);
         let changes = take_changes(&mut table, &path, &knobs, above, faults);
         let has_own = cpus.is_some() || changes.iter().any(|change| change.cpus.is_some());
         let below = Above {
@@ -149,9 +145,18 @@ impl Cgroups {
     }
 }
 
-/// The settings of a cgroup by the names of knobs.
-fn as_knobs(given: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
-    given.into_iter().map(|(name, value)| (format!("{KNOB}{name}"), value)).collect()
+/// The settings of a cgroup by the names of knobs, and its CPUs, which lie within those above it.
+fn settings(
+    written: &mut Knobs,
+    above: Option<&CpuSet>,
+    faults: &mut Faults,
+) -> (BTreeMap<String, Value>, Option<CpuSet>) {
+    let mut given = std::mem::take(&mut written.values);
+    let cpus = given.remove(CGROUP_CPUS.name).and_then(|value| value.as_cpus().cloned());
+    if let (Some(own), Some(all)) = (&cpus, above) {
+        check_cpus(own, all, written.span(CGROUP_CPUS.name), faults);
+    }
+    (given.into_iter().map(|(name, value)| (format!("{KNOB}{name}"), value)).collect(), cpus)
 }
 
 /// The changes of a cgroup that begins with `knobs`, in the order in which they happen.
@@ -167,26 +172,21 @@ fn take_changes(
     let mut now = knobs.clone();
     let change = |(at_ns, mut table): (u64, Table)| {
         let fields = cgroup_fields();
-        let place = Places::find(&table, &fields, &table.span);
-        let mut given = table.take_written(&fields, faults);
+        let (place, mut written) = (table.span.clone(), Knobs::take(&mut table, &fields, faults));
         let known = known_keys(&[AT], &[&fields]);
         let before = faults.len();
         table.finish(&known, "a change of a cgroup", faults);
-        if given.is_empty() && place.keys.is_empty() && faults.len() == before {
+        if !written.has_keys() && faults.len() == before {
             let hint = "say what changes: weight = 200";
-            faults.add(&place.table, "a change of nothing", "this one", hint);
+            faults.add(&place, "a change of nothing", "this one", hint);
         }
-        let cpus = given.remove(CGROUP_CPUS.name).and_then(|value| value.as_cpus().cloned());
-        if let (Some(own), Some(all)) = (&cpus, above.cpus_at(at_ns)) {
-            check_cpus(own, all, place.of_key(CGROUP_CPUS.name), faults);
-        }
-        let knobs = as_knobs(given);
+        let (knobs, cpus) = settings(&mut written, above.cpus_at(at_ns), faults);
         if knobs.get(IDLE) == Some(&Value::Bool(true)) {
             // The kernel gives it the weight of idle tasks, and 100 when it is no longer idle.
             now.remove(WEIGHT);
         }
         let after = now.clone().into_iter().chain(knobs.clone()).collect();
-        place.refuse_conflicts(&now, &after, faults);
+        refuse_conflicts(&written, &now, &after, faults);
         now = after;
         CgroupChange { at_ns, knobs, cpus }
     };
@@ -196,35 +196,18 @@ fn take_changes(
 const IDLE: &str = "cgroup-idle";
 const WEIGHT: &str = "cgroup-weight";
 
-/// The places of a table's keys.
-struct Places {
-    keys: Vec<(&'static str, Span)>,
-    table: Span,
-}
-
-impl Places {
-    fn find(table: &Table, fields: &[Field], span: &Span) -> Places {
-        let key = |field: &Field| Some((field.name, table.key_span(field.name)?));
-        Places { keys: fields.iter().filter_map(key).collect(), table: span.clone() }
-    }
-
-    /// Notes settings that do not go together, unless the same is wrong with those of `before`.
-    fn refuse_conflicts(
-        &self,
-        before: &BTreeMap<String, Value>,
-        knobs: &BTreeMap<String, Value>,
-        faults: &mut Faults,
-    ) {
-        let known = variant::validate(before);
-        let found = variant::validate(knobs).into_iter().filter(|fault| !known.contains(fault));
-        for (knob, message, hint) in found {
-            let name = knob.trim_start_matches(KNOB);
-            faults.add(self.of_key(name), message, "not in this cgroup", hint);
-        }
-    }
-
-    fn of_key(&self, key: &str) -> &Span {
-        self.keys.iter().find(|(name, _)| *name == key).map_or(&self.table, |(_, span)| span)
+/// Notes settings that do not go together, unless the same is wrong with those of `before`.
+fn refuse_conflicts(
+    written: &Knobs,
+    before: &BTreeMap<String, Value>,
+    knobs: &BTreeMap<String, Value>,
+    faults: &mut Faults,
+) {
+    let known = variant::validate(before);
+    let found = variant::validate(knobs).into_iter().filter(|fault| !known.contains(fault));
+    for (knob, message, hint) in found {
+        let name = knob.trim_start_matches(KNOB);
+        faults.add(written.span(name), message, "not in this cgroup", hint);
     }
 }
 

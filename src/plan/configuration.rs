@@ -2,9 +2,10 @@
 
 use crate::model::{Advice, CacheUrl, CacheUrlError, Field, Kind, SharedCache, Value};
 
-use super::document::{Kind as Of, document};
+use super::document;
 use super::error::{Faults, PlanErrors};
-use super::table::{Table, known_keys, section};
+use super::fields::names;
+use super::table::{Table, section};
 
 const CACHE: &[Field] = &[
     Field::new("url", Kind::Text).about("a cache of answers that several users share"),
@@ -26,18 +27,11 @@ pub struct Configuration {
 
 /// `source_name` is the file's name, for messages.
 pub fn configuration(source_name: &str, text: &str) -> Result<Configuration, PlanErrors> {
-    let mut faults = Faults::default();
-    let document = document(text, Of::Configuration, &mut faults);
-    let found = document.map(|document| {
-        let mut top = Table::new(document.get_ref(), 0..0);
-        let found = section(&mut top, "cache", &mut faults).map(|table| cache(table, &mut faults));
-        top.finish(&["cache"], "the configuration", &mut faults);
-        found.unwrap_or_default()
-    });
-    match found {
-        Some(found) if faults.is_empty() => Ok(found),
-        _ => Err(faults.into_errors(source_name, text)),
-    }
+    document::read(source_name, text, document::Kind::Configuration, |mut top, faults| {
+        let found = section(&mut top, "cache", faults).map(|table| cache(table, faults));
+        top.finish(&["cache"], "the configuration", faults);
+        Some(found.unwrap_or_default())
+    })
 }
 
 fn cache(mut table: Table, faults: &mut Faults) -> Configuration {
@@ -64,7 +58,7 @@ fn cache(mut table: Table, faults: &mut Faults) -> Configuration {
             },
         }
     }
-    table.finish(&known_keys(&[], &[CACHE]), "[cache]", faults);
+    table.finish(&names(CACHE), "[cache]", faults);
     found
 }
 

@@ -1,12 +1,13 @@
-//! Text -> TOML. Pure.
+//! Text -> TOML -> what it means. Pure.
 
 use std::ops::Range;
 
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::error::Faults;
+use super::error::{Faults, PlanErrors};
 use super::fields::MAX_TEXT_BYTES;
+use super::table::Table;
 
 /// Tables of which a plan has several.
 const LISTS: [&str; 7] = ["variant", "workload", "expect", "set", "background", "metric", "change"];
@@ -34,12 +35,24 @@ impl Kind {
     }
 }
 
-/// `None`: a fault was noted.
-pub fn document<'t>(
-    text: &'t str,
+/// Reads a text: `read` takes the keys of its table. An error if a fault was noted.
+pub fn read<T>(
+    source_name: &str,
+    text: &str,
     kind: Kind,
-    faults: &mut Faults,
-) -> Option<Spanned<DeTable<'t>>> {
+    read: impl FnOnce(Table, &mut Faults) -> Option<T>,
+) -> Result<T, PlanErrors> {
+    let mut faults = Faults::default();
+    let document = document(text, kind, &mut faults);
+    let top = document.as_ref().map(|document| Table::new(document.get_ref(), 0..0));
+    match top.and_then(|top| read(top, &mut faults)) {
+        Some(found) if faults.is_empty() => Ok(found),
+        _ => Err(faults.into_errors(source_name, text)),
+    }
+}
+
+/// `None`: a fault was noted.
+fn document<'t>(text: &'t str, kind: Kind, faults: &mut Faults) -> Option<Spanned<DeTable<'t>>> {
     let name = kind.name();
     if text.len() > MAX_TEXT_BYTES {
         let message = format!("the {name} has {} bytes", text.len());

@@ -155,6 +155,11 @@ impl Knobs {
         }
     }
 
+    /// Whether one is written, right or wrong.
+    pub fn has_keys(&self) -> bool {
+        !self.spans.is_empty()
+    }
+
     pub fn span(&self, knob: &str) -> &Span {
         self.spans.get(knob).unwrap_or(&self.place)
     }

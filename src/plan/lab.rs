@@ -1,8 +1,6 @@
 //! `[lab]` and `[lab.model]`: the machine of guests, from the values in the plan, else from a measured
 //! machine, else from defaults. Pure.
 
-use std::collections::BTreeMap;
-
 use crate::model::{
     Cost, CpuClocks, Field, Lab, LabModel, OFF, Params, Raw, Reading, ShortIdle, Spread, Stretch,
     Twin, Value,
@@ -10,8 +8,8 @@ use crate::model::{
 use crate::variant;
 
 use super::error::Faults;
-use super::fields::{LAB, LAB_MODEL, MAX_JITTER, MAX_SLOWDOWN};
-use super::table::{Span, Table, fill_defaults, known_keys, section};
+use super::fields::{LAB, LAB_MODEL, MAX_JITTER, MAX_SLOWDOWN, names};
+use super::table::{Span, Spans, Table, fill_defaults, known_keys, section};
 
 /// The limits of `speed`.
 const INSTRUCTION_PS: std::ops::RangeInclusive<f64> = 250.0..=8000.0;
@@ -20,7 +18,7 @@ const INSTRUCTION_PS: std::ops::RangeInclusive<f64> = 250.0..=8000.0;
 #[derive(Default)]
 struct Given {
     params: Params,
-    places: BTreeMap<&'static str, Span>,
+    places: Spans,
 }
 
 /// `twin` is the machine that the plan names, or another one in its place. Without it the result's
@@ -28,10 +26,10 @@ struct Given {
 pub fn lab(top: &mut Table, twin: Option<&Twin>, faults: &mut Faults) -> Lab {
     let (mut machine, mut model) = (Given::default(), Given::default());
     if let Some(mut table) = section(top, "lab", faults) {
-        machine.take(&mut table, LAB, faults);
+        machine = Given::take(&mut table, LAB, faults);
         if let Some(mut inner) = section(&mut table, "model", faults) {
-            model.take(&mut inner, LAB_MODEL, faults);
-            inner.finish(&known_keys(&[], &[LAB_MODEL]), "[lab.model]", faults);
+            model = Given::take(&mut inner, LAB_MODEL, faults);
+            inner.finish(&names(LAB_MODEL), "[lab.model]", faults);
         }
         table.finish(&known_keys(&["model"], &[LAB]), "[lab]", faults);
     }
@@ -64,13 +62,9 @@ pub fn lab(top: &mut Table, twin: Option<&Twin>, faults: &mut Faults) -> Lab {
 }
 
 impl Given {
-    fn take(&mut self, table: &mut Table, fields: &'static [Field], faults: &mut Faults) {
-        for field in fields {
-            if let Some((value, span)) = table.take_value(field, faults) {
-                self.params.insert(field.name.to_string(), value);
-                self.places.insert(field.name, span);
-            }
-        }
+    fn take(table: &mut Table, fields: &[Field], faults: &mut Faults) -> Given {
+        let (params, places) = table.take_placed(fields, faults);
+        Given { params, places }
     }
 
     /// Fills in measured values that are not written, within the same limits. `at` is the place where the

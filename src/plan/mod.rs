@@ -57,6 +57,7 @@ pub use rt_app::{from_rt_app, is_rt_app, rt_app_difference, to_rt_app};
 pub use scale::{ChangeError, scaled};
 pub use schema::json_schema;
 pub use similar::nearest;
+pub use table::{fill_defaults, toml_text};
 pub use trial::{KernelVariant, with_kernels, with_workload};
 
 /// Puts a value in place of one of `[measure]`'s, within the limits of the plan format.

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use toml::de::DeValue;
 
-use super::document::{self, document};
+use super::document;
 use super::error::{Faults, PlanErrors};
 use super::expand::known_program;
 use super::fields::{Known, MAX_TITLE_CHARS, OWN_PROGRAM, PROGRAMS, Program, Words};
@@ -49,15 +49,9 @@ pub fn programs() -> &'static [Program] {
 
 /// The program of a file.
 pub fn read(name: &str, text: &str) -> Result<Program, PlanErrors> {
-    let mut faults = Faults::default();
     let words = Words::registered(Known::default(), &[]);
-    let program = document(text, document::Kind::Plan, &mut faults).and_then(|document| {
-        program(name, Table::new(document.get_ref(), 0..0), &words, &mut faults)
-    });
-    match program {
-        Some(program) if faults.is_empty() => Ok(program),
-        _ => Err(faults.into_errors(name, text)),
-    }
+    let read = |table: Table, faults: &mut Faults| program(name, table, &words, faults);
+    document::read(name, text, document::Kind::Plan, read)
 }
 
 fn program(name: &str, mut table: Table, words: &Words, faults: &mut Faults) -> Option<Program> {

@@ -1,7 +1,5 @@
 //! The top level of a plan, `[measure]`, `[placement]` and `[report]`.
 
-use std::collections::BTreeMap;
-
 use toml::de::DeValue;
 
 use crate::model::{
@@ -11,14 +9,14 @@ use crate::model::{
 use crate::workload::Pool;
 
 use super::cgroups::Cgroups;
-use super::document::{self, document};
+use super::document;
 use super::draft::Draft;
 use super::error::{Faults, PlanError, PlanErrors};
 use super::expand::{self, Llcs};
 use super::expect::expectations;
 use super::fields::{
     MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_SCALES, MAX_TITLE_CHARS, MEASURE, PLACEMENT,
-    SCALE, TOP_KEYS, Words, report,
+    SCALE, TOP_KEYS, Words, names, report,
 };
 use super::finding::finding;
 use super::lab::lab;
@@ -26,7 +24,7 @@ use super::program::{is_program, with_own_programs};
 use super::scale::scaled;
 use super::similar::suggestion;
 use super::solo;
-use super::table::{self, Entry, Span, Table, fill_defaults, known_keys, quoted_start, section};
+use super::table::{self, Entry, Span, Spans, Table, fill_defaults, quoted_start, section};
 use super::turns::turns_fit;
 use super::variants::variants;
 
@@ -36,28 +34,25 @@ pub fn plan(
     machine: Option<&Topology>,
     words: Words,
 ) -> Result<Plan, PlanErrors> {
-    let mut faults = Faults::default();
-    let plan = read(source_name, text, machine, words.clone(), &mut faults);
-    if plan.is_some() && faults.is_empty() {
-        check_scales(source_name, text, machine, &words, &mut faults);
-    }
-    match plan {
-        Some(plan) if faults.is_empty() => Ok(plan),
-        _ => Err(faults.into_errors(source_name, text)),
-    }
+    document::read(source_name, text, document::Kind::Plan, |mut top, faults| {
+        let scales = top.take(SCALE);
+        let plan = read(source_name, top, machine, words.clone(), faults)?;
+        if let Some(scales) = scales.filter(|_| faults.is_empty()) {
+            check_scales((source_name, text), scales, machine, &words, faults);
+        }
+        Some(plan)
+    })
 }
 
 /// Notes each scale that makes no plan, though nobody asks for it now.
 fn check_scales(
-    source_name: &str,
-    text: &str,
+    (source_name, text): (&str, &str),
+    scales: Entry,
     machine: Option<&Topology>,
     words: &Words,
     faults: &mut Faults,
 ) {
-    let Some(document) = document(text, document::Kind::Plan, faults) else { return };
-    let mut top = Table::new(document.get_ref(), 0..0);
-    let Some(scales) = section(&mut top, SCALE, faults) else { return };
+    let Some(scales) = table::table_of(scales, faults) else { return };
     let (span, scales) = (scales.span.clone(), scales.into_entries());
     if scales.len() > MAX_SCALES {
         let message = format!("a plan has {MAX_SCALES} scales at most, not {}", scales.len());
@@ -81,28 +76,18 @@ fn check_scales(
 }
 
 pub fn lab_alone(source_name: &str, text: &str, twin: Option<&Twin>) -> Result<Lab, PlanErrors> {
-    let mut faults = Faults::default();
-    let document = document(text, document::Kind::Plan, &mut faults);
-    let found = document.map(|document| {
-        let mut top = Table::new(document.get_ref(), 0..0);
-        lab(&mut top, twin, &mut faults)
-    });
-    match found {
-        Some(lab) if faults.is_empty() => Ok(lab),
-        _ => Err(faults.into_errors(source_name, text)),
-    }
+    let kind = document::Kind::Plan;
+    document::read(source_name, text, kind, |mut top, faults| Some(lab(&mut top, twin, faults)))
 }
 
-/// `None` if nothing but the faults can be returned: broken TOML, another schema.
+/// `None` if nothing but the faults can be returned: another schema.
 fn read(
     source_name: &str,
-    text: &str,
+    mut top: Table,
     machine: Option<&Topology>,
     words: Words,
     faults: &mut Faults,
 ) -> Option<Plan> {
-    let document = document(text, document::Kind::Plan, faults)?;
-    let mut top = Table::new(document.get_ref(), 0..0);
     if is_program(&top) {
         let name = source_name.rsplit('/').next().unwrap_or(source_name);
         let hint = format!(
@@ -112,8 +97,6 @@ fn read(
         return None;
     }
     schema(&mut top, faults)?;
-    // For `check_scales`.
-    top.take(SCALE);
     let words = &with_own_programs(words, &mut top, faults);
     let title = top.take("title").and_then(|entry| table::text(&entry, MAX_TITLE_CHARS, faults));
     let title = title.map_or_else(|| file_stem(source_name), str::to_string);
@@ -196,17 +179,11 @@ fn file_stem(source_name: &str) -> String {
 
 /// Also returns the places for messages about a wrong number of runs, and about turns.
 fn measure(top: &mut Table, faults: &mut Faults) -> (Measure, Span, Option<Span>) {
-    let mut given = Params::new();
-    let mut places: BTreeMap<&str, Span> = BTreeMap::new();
+    let (mut given, mut places) = (Params::new(), Spans::new());
     if let Some(mut table) = section(top, "measure", faults) {
+        (given, places) = table.take_placed(MEASURE, faults);
         places.insert("measure", table.span.clone());
-        for field in MEASURE {
-            if let Some((value, span)) = table.take_value(field, faults) {
-                given.insert(field.name.to_string(), value);
-                places.insert(field.name, span);
-            }
-        }
-        table.finish(&known_keys(&[], &[MEASURE]), "[measure]", faults);
+        table.finish(&names(MEASURE), "[measure]", faults);
     }
     let window_given = given.get("window").and_then(Value::as_duration_ns);
     fill_defaults(&mut given, MEASURE);
@@ -274,7 +251,7 @@ fn placement(
             _ => {}
         }
     }
-    table.finish(&known_keys(&[], &[PLACEMENT]), "[placement]", faults);
+    table.finish(&names(PLACEMENT), "[placement]", faults);
     (placement, llcs)
 }
 
@@ -286,7 +263,7 @@ fn report_format(
     let mut table = section(top, "report", faults)?;
     let fields = report(formats);
     let given = table.take_written(&fields, faults);
-    table.finish(&known_keys(&[], &[&fields]), "[report]", faults);
+    table.finish(&names(&fields), "[report]", faults);
     given.get("format").and_then(Value::as_text).map(str::to_string)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Every function takes what it can and notes a fault for what it cannot; none stops.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use toml::Spanned;
@@ -16,6 +16,8 @@ use super::fields::{MAX_NAME_CHARS, MEASURE, OF_TOP, PLACEMENT, TOP_KEYS, WORKER
 use super::similar::{nearest, suggestion};
 
 pub type Span = Range<usize>;
+/// Places by the names of fields.
+pub type Spans = BTreeMap<&'static str, Span>;
 
 /// One key and its value.
 #[derive(Clone)]
@@ -70,13 +72,19 @@ impl<'t> Table<'t> {
 
     /// Every written field, without defaults.
     pub fn take_written(&mut self, fields: &[Field], faults: &mut Faults) -> Params {
-        let mut params = Params::new();
+        self.take_placed(fields, faults).0
+    }
+
+    /// Like [`Table::take_written`], with the places of the values.
+    pub fn take_placed(&mut self, fields: &[Field], faults: &mut Faults) -> (Params, Spans) {
+        let (mut params, mut spans) = (Params::new(), Spans::new());
         for field in fields {
-            if let Some((value, _)) = self.take_value(field, faults) {
+            if let Some((value, span)) = self.take_value(field, faults) {
                 params.insert(field.name.to_string(), value);
+                spans.insert(field.name, span);
             }
         }
-        params
+        (params, spans)
     }
 
     /// Takes a text that names something: printable, of a sane length.
@@ -375,10 +383,15 @@ pub fn fill_defaults(params: &mut Params, fields: &[Field]) {
 
 /// Takes a top-level table of this name from `top`. `None` if it is missing or not a table.
 pub fn section<'t>(top: &mut Table<'t>, name: &str, faults: &mut Faults) -> Option<Table<'t>> {
-    let entry = top.take(name)?;
+    table_of(top.take(name)?, faults)
+}
+
+/// The table that this entry is. `None`: it is none, which was noted.
+pub fn table_of<'t>(entry: Entry<'t>, faults: &mut Faults) -> Option<Table<'t>> {
     match entry.value.get_ref() {
         DeValue::Table(inner) => Some(Table::new(inner, entry.key_span)),
         other => {
+            let name = entry.key;
             let message = format!("`{name}` is {}, not a table", kind_of(other));
             faults.refuse(&entry.value.span(), message, "not a table", format!("write: [{name}]"))
         }

@@ -13,12 +13,11 @@ mod threads;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use toml::Value;
-
 use crate::model::{CpuSet, PLAN_SCHEMA, Trace, TracedTask, clean};
 use crate::workload;
 
 use super::fields::{MAX_SETS, MAX_TEXT_BYTES, MAX_TITLE_CHARS};
+use super::table::toml_text as quoted;
 pub use likeness::{Likeness, Profile, score};
 use parts::{Queue, Seen, Sort, order as order_text, part_name, queues, time};
 use threads::{Manner, PIECE_NS, Threads};
@@ -495,10 +494,6 @@ fn role_name(process: &str, name: &str, taken: &[String]) -> String {
     });
     let mut names = first.into_iter().chain(numbered);
     names.find(|name| !taken.contains(name)).unwrap_or_default()
-}
-
-fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
 }
 
 fn seconds(ns: u64) -> String {

@@ -17,6 +17,7 @@ use crate::model::{PLAN_SCHEMA, clean, show_duration};
 
 use super::error::{Faults, PlanErrors};
 use super::fields::{MAX_SETS, MAX_TEXT_BYTES};
+use super::table::toml_text as quoted;
 use event::Common;
 pub use export::{difference as rt_app_difference, to_rt_app};
 use json::{Json, Node};
@@ -172,7 +173,6 @@ fn plan_text(file: &str, duration_s: Option<i64>, sets: &[Set]) -> String {
     let file = file.rsplit('/').next().unwrap_or(file);
     let stem = file.strip_suffix(".json").unwrap_or(file);
     let name = Common::default().word(stem);
-    let quoted = |text: &str| Value::from(text).to_string();
     let mut text = format!(
         "# {}, a file of rt-app: schedlab help rt-app\nschema = {PLAN_SCHEMA}\ntitle = {}\n\n[measure]\n",
         clean(file),
