@@ -14,5 +14,5 @@ mod testing;
 pub mod text;
 
 pub use figures::{Closing, Delays, Figures};
-pub use options::{Cpus, JsonTarget, Machine, Mode, RunConfig, SchbenchArgs};
+pub use options::{Cpus, Machine, Mode, RunConfig, SchbenchArgs};
 pub use run::{End, run};

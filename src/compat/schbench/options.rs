@@ -10,6 +10,7 @@ use std::str::FromStr;
 use clap::{Arg, Args};
 
 use crate::model::{CpuSet, Field, Kind, Params, Raw, ValueError};
+use crate::plan::fill_defaults;
 use crate::workload;
 
 use super::super::CompatError;
@@ -147,12 +148,6 @@ pub struct Machine {
     pub nodes: usize,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum JsonTarget {
-    Stdout,
-    File(PathBuf),
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Requests,
@@ -172,7 +167,8 @@ pub struct RunConfig {
     pub interval_s: u64,
     /// `None`: never.
     pub zero_s: Option<u64>,
-    pub json: Option<JsonTarget>,
+    /// `-`: stdout.
+    pub json: Option<PathBuf>,
     pub jobname: Option<String>,
     pub mode: Mode,
     pub auto_rps: bool,
@@ -227,17 +223,13 @@ impl SchbenchArgs {
         let has_rate = self.rate(machine) > 0;
         let is_short = (1..MIN_WITH_WARMUP_S).contains(&self.runtime);
         let warms_up = mode == Mode::Requests && !has_rate && !is_short;
-        let json = self.json.map(|path| match path.to_str() {
-            Some("-") => JsonTarget::Stdout,
-            _ => JsonTarget::File(path),
-        });
         Ok(RunConfig {
             params,
             runtime_s: Some(self.runtime).filter(|&seconds| seconds > 0),
             warmup_s: if warms_up { self.warmuptime } else { 0 },
             interval_s: self.intervaltime.max(1),
             zero_s: Some(self.zerotime).filter(|&seconds| seconds > 0),
-            json,
+            json: self.json,
             jobname: self.jobname,
             mode,
             auto_rps: self.auto_rps.is_some_and(|percent| percent > 0),
@@ -305,7 +297,7 @@ impl SchbenchArgs {
         })?;
         let mut given = Given { fields: workload.spec().params, params: Params::new() };
         given.put("message-threads", "", Some(self.groups(machine)))?;
-        let pinned = self.pinned(machine, notes)?;
+        let [message, workers] = self.pinned(machine, notes)?;
         let threads = self.threads.filter(|&threads| threads > 0).unwrap_or_else(|| {
             let threads = (machine.online as u64).div_ceil(self.groups(machine)).max(1);
             notes.push(format!("setting worker threads to {threads}"));
@@ -331,12 +323,12 @@ impl SchbenchArgs {
         if let Some(own) = self.split {
             notes.extend(split_notes(given.kib("cache-footprint"), own));
         }
-        for (name, cpus) in [("message-cpus", &pinned.message), ("worker-cpus", &pinned.workers)] {
+        for (name, cpus) in [("message-cpus", &message), ("worker-cpus", &workers)] {
             if let Some(cpus) = cpus {
                 given.put_raw(name, Raw::Text(cpus.to_string()))?;
             }
         }
-        if let Some(cpus) = &pinned.message {
+        if let Some(cpus) = &message {
             let cpus: Vec<u32> = cpus.iter().collect();
             notes.extend(
                 (0..self.groups(machine)).zip(cpus.iter().cycle()).map(|(index, cpu)| {
@@ -344,15 +336,20 @@ impl SchbenchArgs {
                 }),
             );
         }
-        Ok(given.complete())
+        fill_defaults(&mut given.params, given.fields);
+        Ok(given.params)
     }
 
-    /// `auto` in one place is `auto` in both, as in schbench.
-    fn pinned(&self, machine: &Machine, notes: &mut Vec<String>) -> Result<Pinned, CompatError> {
+    /// The CPUs of message threads and of workers. `auto` in one place is `auto` in both, as in schbench.
+    fn pinned(
+        &self,
+        machine: &Machine,
+        notes: &mut Vec<String>,
+    ) -> Result<[Option<CpuSet>; 2], CompatError> {
         let (message, workers) = (&self.message_cpus, &self.worker_cpus);
         if *message != Some(Cpus::Auto) && *workers != Some(Cpus::Auto) {
             let message = listed("-M", message.as_ref(), machine)?;
-            return Ok(Pinned { message, workers: listed("-W", workers.as_ref(), machine)? });
+            return Ok([message, listed("-W", workers.as_ref(), machine)?]);
         }
         notes.push("auto pinning message and worker threads".to_string());
         let groups = self.groups(machine);
@@ -367,13 +364,8 @@ impl SchbenchArgs {
                 machine.allowed
             )));
         }
-        Ok(Pinned { message: Some(message), workers: Some(workers) })
+        Ok([Some(message), Some(workers)])
     }
-}
-
-struct Pinned {
-    message: Option<CpuSet>,
-    workers: Option<CpuSet>,
 }
 
 fn listed(
@@ -451,18 +443,6 @@ impl Given {
         let default = || field.and_then(Field::default_value);
         let value = self.params.get(name).cloned().or_else(default);
         value.and_then(|value| value.as_bytes()).unwrap_or(0) >> 10
-    }
-
-    /// Adds the defaults of all parameters that were not given.
-    fn complete(mut self) -> Params {
-        for field in self.fields {
-            if let (false, Some(default)) =
-                (self.params.contains_key(field.name), field.default_value())
-            {
-                self.params.insert(field.name.to_string(), default);
-            }
-        }
-        self.params
     }
 }
 

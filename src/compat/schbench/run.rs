@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::exec::{Live, Snapshot};
@@ -16,7 +16,7 @@ use crate::workload::{self, Pool, Request, Speed};
 use super::super::CompatError;
 use super::agenda::{Agenda, Duties, MIN_SAMPLE_NS};
 use super::json::{self, Header};
-use super::{Closing, Delays, Figures, JsonTarget, Machine, RunConfig, SchbenchArgs, text};
+use super::{Closing, Delays, Figures, Machine, RunConfig, SchbenchArgs, text};
 use crate::model::clean;
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -42,7 +42,7 @@ pub fn run(args: SchbenchArgs, cmdline: String) -> Result<End, CompatError> {
     let machine = machine(&host)?;
     let config = args.config(&machine)?;
     check(&config, &machine)?;
-    let json = config.json.as_ref().map(JsonOutput::open).transpose()?;
+    let json = config.json.as_deref().map(JsonOutput::open).transpose()?;
     let interrupted = signal::catch_termination()
         .map_err(|error| here(format!("cannot catch signals: {error}")))?;
     config.notes.iter().for_each(|note| print(|out| writeln!(out, "{note}")));
@@ -228,16 +228,19 @@ fn rate(before: &Snapshot, after: &Snapshot) -> f64 {
 
 /// The target of JSON, opened before the run, so that an error comes before it. A file keeps its content
 /// until the run has ended.
-enum JsonOutput {
-    Stdout,
-    File { file: NewFile, path: PathBuf },
+struct JsonOutput<'a> {
+    path: &'a Path,
+    /// `None`: stdout.
+    file: Option<NewFile>,
 }
 
-impl JsonOutput {
-    fn open(target: &JsonTarget) -> Result<JsonOutput, CompatError> {
-        let JsonTarget::File(path) = target else { return Ok(JsonOutput::Stdout) };
+impl JsonOutput<'_> {
+    fn open(path: &Path) -> Result<JsonOutput<'_>, CompatError> {
+        if path == Path::new("-") {
+            return Ok(JsonOutput { path: Path::new(STDOUT), file: None });
+        }
         let file = NewFile::begin(path).map_err(|error| unwritable(path, &error))?;
-        Ok(JsonOutput::File { file, path: path.clone() })
+        Ok(JsonOutput { path, file: Some(file) })
     }
 
     fn write(
@@ -248,22 +251,17 @@ impl JsonOutput {
         disturbances: &[String],
     ) -> Result<(), CompatError> {
         let mut text = Vec::new();
-        let stdout = Path::new(STDOUT);
         json::write(&mut text, header, figures, closing, disturbances)
-            .map_err(|error| unwritable(stdout, &error))?;
-        match self {
-            JsonOutput::Stdout => match io::stdout().write_all(&text) {
-                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                    Err(unwritable(stdout, &error))
-                }
+            .map_err(|error| unwritable(Path::new(STDOUT), &error))?;
+        let written = match self.file {
+            None => match io::stdout().write_all(&text) {
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
                 // The reader went away.
                 _ => io::stdout().flush().or(Ok(())),
             },
-            JsonOutput::File { mut file, path } => file
-                .write_all(&text)
-                .and_then(|()| file.finish())
-                .map_err(|error| unwritable(&path, &error)),
-        }
+            Some(mut file) => file.write_all(&text).and_then(|()| file.finish()),
+        };
+        written.map_err(|error| unwritable(self.path, &error))
     }
 }
 

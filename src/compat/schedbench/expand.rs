@@ -104,24 +104,22 @@ impl BenchFile<'_> {
 
     /// The runs that are not completed, in their order; or the first error that keeps one from being run.
     pub fn pending(&self) -> Result<Vec<Pending>, CompatError> {
-        self.resolved(|index, run| {
-            let pending = self.resolve(index, run)?;
-            too_many(run).map(|()| pending)
-        })
+        self.resolved(too_many)
     }
 
     /// The same, also where a run would be too large for a machine.
     pub(super) fn pending_of_any_size(&self) -> Result<Vec<Pending>, CompatError> {
-        self.resolved(|index, run| self.resolve(index, run))
+        self.resolved(|_| Ok(()))
     }
 
     fn resolved(
         &self,
-        resolve: impl Fn(usize, &Run) -> Result<Pending, FieldError>,
+        check: impl Fn(&Run) -> Result<(), FieldError>,
     ) -> Result<Vec<Pending>, CompatError> {
         let todo = self.plan.runs.iter().enumerate().filter(|(_, run)| !run.completed);
         todo.map(|(index, run)| {
-            resolve(index, run).map_err(|error| {
+            let pending = self.resolve(index, run);
+            pending.and_then(|pending| check(run).map(|()| pending)).map_err(|error| {
                 let error = error.below(&format!("Runs[{index}]"));
                 let label = clean(&run.label);
                 CompatError::usage(format!("{}: run {index} `{label}`: {error}", self.name), HINT)

@@ -187,14 +187,13 @@ fn placed(cell: &Cell, backend: &dyn Backend) -> Option<CpuSet> {
 fn cell(worker_type: i64, run: &Pending, variants: &[Variant]) -> Result<Cell, CannotRun> {
     let scheduler = run.scheduler.as_deref();
     let soft = run.sets.iter().find_map(|set| set.soft_affinity.as_ref());
-    let (kind, variant) = match worker_type {
-        PROCESSES => match soft {
-            Some(soft) => return Err(CannotRun::SoftAffinity(soft.clone())),
-            None => (WorkerKind::Processes, variant(scheduler, variants)?),
-        },
-        GUESTS => (WorkerKind::Guests, xen_variant(scheduler, variants)?),
-        other => return Err(CannotRun::WorkerType(other)),
+    let kind = match (worker_type, soft) {
+        (PROCESSES, Some(soft)) => return Err(CannotRun::SoftAffinity(soft.clone())),
+        (PROCESSES, None) => WorkerKind::Processes,
+        (GUESTS, _) => WorkerKind::Guests,
+        (other, _) => return Err(CannotRun::WorkerType(other)),
     };
+    let variant = variant(scheduler, variants, kind)?;
     let mut placement = placement(run)?;
     let mut sets: Vec<WorkerSet> =
         run.sets.iter().enumerate().map(|(at, set)| worker_set(at, set, kind)).collect();
@@ -214,22 +213,37 @@ fn cell(worker_type: i64, run: &Pending, variants: &[Variant]) -> Result<Cell, C
 pub(super) const XEN_SOFT: &str = "xen-soft-affinity";
 const XEN_SCHEDULER: &str = "xen-scheduler";
 
-/// A scheduler's name as a variant: one of `variants`, else one of Xen's.
-pub(super) fn xen_variant(
+/// A scheduler's name as a variant: one of `variants`, else one of Xen's where workers are guests, else a policy.
+pub(super) fn variant(
     scheduler: Option<&str>,
     variants: &[Variant],
+    kind: WorkerKind,
 ) -> Result<Variant, CannotRun> {
     if let Some(variant) = variants.iter().find(|variant| Some(&*variant.name) == scheduler) {
         return Ok(variant.clone());
     }
-    let Some(name) = scheduler else {
-        return Ok(Variant { name: "as found".to_string(), knobs: BTreeMap::new() });
+    let knobs = match (scheduler, kind) {
+        (None, _) => BTreeMap::new(),
+        (Some(name), WorkerKind::Guests) => {
+            let known = xen::Scheduler::from_word(name);
+            let known = known.ok_or_else(|| CannotRun::NotOfXen(name.to_string()))?;
+            BTreeMap::from([(XEN_SCHEDULER.to_string(), Value::Text(known.word().to_string()))])
+        }
+        (Some(name), _) => policy(name)?,
     };
-    let known = xen::Scheduler::from_word(name);
-    let known = known.ok_or_else(|| CannotRun::NotOfXen(name.to_string()))?;
-    let value = Value::Text(known.word().to_string());
-    let knobs = BTreeMap::from([(XEN_SCHEDULER.to_string(), value)]);
-    Ok(Variant { name: name.to_string(), knobs })
+    Ok(Variant { name: scheduler.unwrap_or("as found").to_string(), knobs })
+}
+
+fn policy(name: &str) -> Result<BTreeMap<String, Value>, CannotRun> {
+    let Some(policy) = Policy::from_word(name).filter(|policy| *policy != Policy::Deadline) else {
+        return Err(match name {
+            "credit" | "credit2" => CannotRun::XenScheduler(name.to_string()),
+            _ => CannotRun::UnknownScheduler(name.to_string()),
+        });
+    };
+    let word = Value::Text(policy.word().to_string());
+    let priority = policy.takes_priority().then(|| ("priority".to_string(), Value::Int(PRIORITY)));
+    Ok([("policy".to_string(), word)].into_iter().chain(priority).collect())
 }
 
 fn worker_set(at: usize, set: &PendingSet, kind: WorkerKind) -> WorkerSet {
@@ -242,29 +256,6 @@ fn worker_set(at: usize, set: &PendingSet, kind: WorkerKind) -> WorkerSet {
         kind,
         ..Default::default()
     }
-}
-
-/// A scheduler's name as a variant: one of `variants`, else a policy.
-pub(super) fn variant(scheduler: Option<&str>, variants: &[Variant]) -> Result<Variant, CannotRun> {
-    if let Some(variant) = variants.iter().find(|variant| Some(&*variant.name) == scheduler) {
-        return Ok(variant.clone());
-    }
-    let mut knobs = BTreeMap::new();
-    if let Some(name) = scheduler {
-        let Some(policy) = Policy::from_word(name).filter(|policy| *policy != Policy::Deadline)
-        else {
-            return Err(match name {
-                "credit" | "credit2" => CannotRun::XenScheduler(name.to_string()),
-                _ => CannotRun::UnknownScheduler(name.to_string()),
-            });
-        };
-        knobs.insert("policy".to_string(), Value::Text(policy.word().to_string()));
-        if policy.takes_priority() {
-            knobs.insert("priority".to_string(), Value::Int(PRIORITY));
-        }
-    }
-    let name = scheduler.unwrap_or("as found").to_string();
-    Ok(Variant { name, knobs })
 }
 
 fn placement(run: &Pending) -> Result<Placement, CannotRun> {

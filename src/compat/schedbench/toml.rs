@@ -9,8 +9,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{CpuSet, MemoryPlacement, PoolName, show_duration};
-use crate::plan;
+use crate::model::{CpuSet, MemoryPlacement, PoolName, WorkerKind, show_duration};
+use crate::plan::{self, toml_text as quoted};
 use crate::report::clean;
 use crate::sys::xen;
 use crate::workload::BurnItem;
@@ -19,7 +19,7 @@ use super::super::CompatError;
 use super::args::WorkerArgs;
 use super::expand::{Pending, preset_args};
 use super::file::BenchFile;
-use super::run::{GUESTS, PROCESSES, XEN_SOFT, machine_of, variant, xen_variant};
+use super::run::{GUESTS, PROCESSES, XEN_SOFT, machine_of, variant};
 
 /// Enough for an interval; the original does each run once.
 const ROUNDS: u32 = 5;
@@ -175,8 +175,8 @@ fn variants(worker_type: i64, runs: &[Pending]) -> Vec<String> {
     let mut lines = Vec::new();
     let mut is_any = false;
     for scheduler in distinct(runs.iter().map(|run| run.scheduler.as_deref())) {
-        let made = if worker_type == GUESTS { xen_variant } else { variant };
-        match made(scheduler, &[]) {
+        let kind = if worker_type == GUESTS { WorkerKind::Guests } else { WorkerKind::Processes };
+        match variant(scheduler, &[], kind) {
             Ok(made) => {
                 is_any = true;
                 lines.extend(["".to_string(), "[[variant]]".to_string()]);
@@ -320,10 +320,6 @@ fn fit(text: &str) -> Option<String> {
         && text.trim() == text
         && !text.starts_with('-');
     fits.then(|| text.to_string())
-}
-
-fn quoted(text: &str) -> String {
-    toml::Value::from(text).to_string()
 }
 
 /// Each value once, where it first stands.

@@ -249,8 +249,8 @@ fn modes_are_distinguished() {
     }
     let pipe = config("-p 64");
     assert_eq!(config("-p 64 -C --split 30").params, pipe.params);
-    assert_eq!(config("-j -").json, Some(JsonTarget::Stdout));
-    assert_eq!(config("-j ./-").json, Some(JsonTarget::File("./-".into())));
+    assert_eq!(config("-j -").json, Some("-".into()));
+    assert_eq!(config("-j ./-").json, Some("./-".into()));
     assert_eq!(config("-J -x").jobname.as_deref(), Some("-x"));
 }
 
