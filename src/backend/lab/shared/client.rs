@@ -14,7 +14,7 @@ use crate::model::CacheUrl;
 
 use super::super::console::one_line;
 use super::error::CacheError;
-use super::{LookupFault, netrc};
+use super::netrc;
 
 /// Characters of a stranger's text in a message.
 const MAX_SHOWN: usize = 160;
@@ -55,6 +55,14 @@ pub enum HttpFault {
     Redirects(String),
     #[error("HTTP status {0}")]
     Status(u16),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum LookupFault {
+    #[error(transparent)]
+    Http(#[from] HttpFault),
+    #[error(transparent)]
+    Unusable(#[from] UnusableAnswer),
 }
 
 impl Client {

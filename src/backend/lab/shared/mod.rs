@@ -26,7 +26,7 @@ use crate::model;
 
 use super::kernel::sha256;
 use budget::Budget;
-use client::{Client, HttpFault, Kind};
+use client::{Client, HttpFault, Kind, LookupFault};
 use salt::Salt;
 use sender::Sender;
 
@@ -244,12 +244,4 @@ impl SharedCache {
     fn tally(&self) -> MutexGuard<'_, Tally> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-#[derive(Debug, thiserror::Error)]
-enum LookupFault {
-    #[error(transparent)]
-    Http(#[from] HttpFault),
-    #[error(transparent)]
-    Unusable(#[from] UnusableAnswer),
 }
