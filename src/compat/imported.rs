@@ -9,7 +9,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::model::{
@@ -17,7 +16,7 @@ use crate::model::{
     OutputMetric, OutputPlace, PLAN_SCHEMA, PlanEnd, PlanStarted, Reading, RunKey, RunResult,
     SampledPlan, SetResult, Topology, Unit,
 };
-use crate::plan;
+use crate::plan::{self, toml_text as quoted};
 use crate::report::clean;
 use crate::sys::remedy;
 use crate::workload;
@@ -91,48 +90,6 @@ pub struct Imported {
     pub lines: Vec<u8>,
 }
 
-#[derive(Serialize)]
-struct PlanText {
-    schema: i64,
-    title: String,
-    measure: MeasureText,
-    variant: Vec<VariantText>,
-    workload: Vec<WorkText>,
-}
-
-#[derive(Serialize)]
-struct MeasureText {
-    rounds: usize,
-    duration: &'static str,
-    warmup: &'static str,
-    window: &'static str,
-    grace: &'static str,
-}
-
-#[derive(Serialize)]
-struct VariantText {
-    name: String,
-}
-
-#[derive(Serialize)]
-struct WorkText {
-    name: String,
-    #[serde(rename = "use")]
-    workload: &'static str,
-    command: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metric: Option<[MetricText; 1]>,
-}
-
-#[derive(Serialize)]
-struct MetricText {
-    name: String,
-    pattern: &'static str,
-    unit: &'static str,
-    better: &'static str,
-    headline: bool,
-}
-
 impl Results {
     /// `file`: its name, for messages. Fails if the results cannot be a plan.
     pub fn into_plan(self, file: &str, bytes: &[u8]) -> Result<Imported, CompatError> {
@@ -188,21 +145,20 @@ impl Results {
     }
 
     fn plan(&self, file: &str) -> Result<(String, crate::model::Plan), CompatError> {
-        let variants = names(self.systems.iter().map(|system| system.name.as_str()));
+        let tool = self.tool;
+        let mut text = format!(
+            "# From a result file of {tool}, by `schedlab import`: its systems are the variants,\n\
+             # which no knob makes; to measure anew, give them knobs.\n\
+             schema = {PLAN_SCHEMA}\ntitle = {}\n\n[measure]\nrounds = {}\nduration = \"500ms\"\n\
+             warmup = \"0s\"\nwindow = \"500ms\"\ngrace = \"24h\"\n",
+            quoted(&cut(&self.title, MAX_TITLE_CHARS)),
+            self.works.iter().map(WorkResults::rounds).max().unwrap_or(1),
+        );
+        for name in names(self.systems.iter().map(|system| system.name.as_str())) {
+            text += &format!("\n[[variant]]\nname = {}\n", quoted(&name));
+        }
         let works = names(self.works.iter().map(|work| work.name.as_str()));
-        let text = PlanText {
-            schema: PLAN_SCHEMA,
-            title: cut(&self.title, MAX_TITLE_CHARS),
-            measure: MeasureText {
-                rounds: self.works.iter().map(WorkResults::rounds).max().unwrap_or(1),
-                duration: "500ms",
-                warmup: "0s",
-                window: "500ms",
-                grace: "24h",
-            },
-            variant: variants.into_iter().map(|name| VariantText { name }).collect(),
-            workload: self.works.iter().zip(works).map(|(work, name)| work.text(name)).collect(),
-        };
+        self.works.iter().zip(works).for_each(|(work, name)| text += &work.text(&name));
         let wrong = |why: String| {
             let text = format!("{file}: its results make no plan: {why}");
             CompatError::usage(
@@ -210,12 +166,6 @@ impl Results {
                 "import a part of it; schedlab help formats --all says what is taken",
             )
         };
-        let text = toml::to_string(&text).map_err(|why| wrong(why.to_string()))?;
-        let tool = self.tool;
-        let text = format!(
-            "# From a result file of {tool}, by `schedlab import`: its systems are the variants,\n\
-             # which no knob makes; to measure anew, give them knobs.\n{text}"
-        );
         match plan::parse("plan.toml", &text, None, plan::Known::default()) {
             Ok(plan) => Ok((text, plan)),
             Err(errors) => {
@@ -284,7 +234,8 @@ impl WorkResults {
         counts.max().unwrap_or(1).max(1)
     }
 
-    fn text(&self, name: String) -> WorkText {
+    /// Its table in a plan.
+    fn text(&self, name: &str) -> String {
         let (metric, unit) = self.metric();
         let better = match metric.direction {
             Direction::HigherIsBetter => "higher",
@@ -292,15 +243,26 @@ impl WorkResults {
             Direction::Neutral => "neither",
         };
         let headline = metric.importance == Importance::Headline;
-        let metric = |pattern| [MetricText { name: metric.name, pattern, unit, better, headline }];
         // Two that are cut may be alike.
         let is_cut = self.name.chars().count() > MAX_NAME_CHARS;
         let about = is_cut.then(|| ["env".to_string(), format!("RESULT={}", self.name)]);
         // A name in braces would be a place in a plan's command.
         let words = about.iter().flatten().chain(&self.command);
-        let command = words.map(|word| word.replace('{', "{{")).collect();
-        let workload = WORKLOAD;
-        WorkText { name, workload, command, metric: self.pattern.map(metric) }
+        let words: Vec<String> = words.map(|word| quoted(&word.replace('{', "{{"))).collect();
+        let mut text = format!(
+            "\n[[workload]]\nname = {}\nuse = \"{WORKLOAD}\"\ncommand = [{}]\n",
+            quoted(name),
+            words.join(", ")
+        );
+        if let Some(pattern) = self.pattern {
+            text += &format!(
+                "\n[[workload.metric]]\nname = {}\npattern = {}\nunit = \"{unit}\"\n\
+                 better = \"{better}\"\nheadline = {headline}\n",
+                quoted(&metric.name),
+                quoted(pattern)
+            );
+        }
+        text
     }
 
     /// The metric of its values, and the unit as a plan writes it. A scale that is not one of our units

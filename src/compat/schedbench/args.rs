@@ -11,87 +11,66 @@ use crate::workload::{BurnItem, BurnWork, MAX_BURN_KOPS, MAX_BURN_WAIT_NS};
 
 use super::error::{ArgsError, WrongWord};
 
-/// The parsed `Args` of a worker.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct WorkerArgs {
-    pub queue: Vec<BurnItem>,
-    /// The clock rate that the original's worker counted time with.
-    pub khz: Option<u64>,
-    pub report_interval_ms: Option<u64>,
+/// The queue of `Args` as they stand in a file; else the first word that is wrong.
+pub fn parse(words: &[String]) -> Result<Vec<BurnItem>, ArgsError> {
+    let (mut queue, mut at) = (Vec::new(), 0);
+    while let Some(word) = words.get(at) {
+        match word.as_str() {
+            "burnwait" => {
+                let kops = number(words, at, 1, "KOPS", 1..=MAX_BURN_KOPS)?;
+                let wait_ns = number(words, at, 2, "WAIT_NS", 0..=MAX_BURN_WAIT_NS)?;
+                queue.push(BurnItem { work: BurnWork::Kops(kops), wait_ns });
+                at += 3;
+            }
+            "kHZ" => {
+                number(words, at, 1, "a clock rate in kHz", 1..=u64::MAX)?;
+                at += 2;
+            }
+            "report_interval" => {
+                number(words, at, 1, "milliseconds", 1..=u64::MAX)?;
+                at += 2;
+            }
+            other => {
+                return Err(ArgsError { at, wrong: WrongWord::Unknown(other.to_string()) });
+            }
+        }
+    }
+    if queue.is_empty() {
+        return Err(ArgsError { at: words.len(), wrong: WrongWord::NoWork });
+    }
+    Ok(queue)
 }
 
-impl WorkerArgs {
-    /// `Args` as they stand in a file; else the first word that is wrong.
-    pub fn parse(words: &[String]) -> Result<WorkerArgs, ArgsError> {
-        let mut args = WorkerArgs::default();
-        let mut at = 0;
-        while let Some(word) = words.get(at) {
-            match word.as_str() {
-                "burnwait" => {
-                    let kops = number(words, at, 1, "KOPS", 1..=MAX_BURN_KOPS)?;
-                    let wait_ns = number(words, at, 2, "WAIT_NS", 0..=MAX_BURN_WAIT_NS)?;
-                    args.queue.push(BurnItem { work: BurnWork::Kops(kops), wait_ns });
-                    at += 3;
-                }
-                "kHZ" => {
-                    args.khz = Some(number(words, at, 1, "a clock rate in kHz", 1..=u64::MAX)?);
-                    at += 2;
-                }
-                "report_interval" => {
-                    let ms = number(words, at, 1, "milliseconds", 1..=u64::MAX)?;
-                    args.report_interval_ms = Some(ms);
-                    at += 2;
-                }
-                other => {
-                    return Err(ArgsError { at, wrong: WrongWord::Unknown(other.to_string()) });
-                }
+/// Whether the original's worker would take these words: it reads numbers in more forms than
+/// [`parse`] accepts. The errors are the same.
+pub fn check_words(words: &[String]) -> Result<(), ArgsError> {
+    let (mut at, mut has_work) = (0, false);
+    while let Some(word) = words.get(at) {
+        let numbers: &[&'static str] = match word.as_str() {
+            "burnwait" => &["KOPS", "WAIT_NS"],
+            "kHZ" | "report_interval" => &["number"],
+            other => {
+                return Err(ArgsError { at, wrong: WrongWord::Unknown(other.to_string()) });
             }
-        }
-        if args.queue.is_empty() {
-            return Err(ArgsError { at: words.len(), wrong: WrongWord::NoWork });
-        }
-        Ok(args)
-    }
-
-    /// Whether the original's worker would take these words: it reads numbers in more forms than
-    /// [`WorkerArgs::parse`] accepts. The errors are the same.
-    pub fn check_words(words: &[String]) -> Result<(), ArgsError> {
-        let (mut at, mut has_work) = (0, false);
-        while let Some(word) = words.get(at) {
-            let numbers: &[&'static str] = match word.as_str() {
-                "burnwait" => &["KOPS", "WAIT_NS"],
-                "kHZ" | "report_interval" => &["number"],
-                other => {
-                    return Err(ArgsError { at, wrong: WrongWord::Unknown(other.to_string()) });
-                }
-            };
-            has_work |= word == "burnwait";
-            for (after, &what) in (1..).zip(numbers) {
-                if words.get(at + after).is_none() {
-                    let wrong = WrongWord::NoNumber { word: word.clone(), what };
-                    return Err(ArgsError { at, wrong });
-                }
-            }
-            at += 1 + numbers.len();
-        }
-        let no_work = || ArgsError { at: words.len(), wrong: WrongWord::NoWork };
-        has_work.then_some(()).ok_or_else(no_work)
-    }
-
-    /// The same for a file. Clock rate and interval are the original's own business.
-    pub fn words(queue: &[BurnItem]) -> Vec<String> {
-        let words = |item: &BurnItem| {
-            ["burnwait".to_string(), item.work.to_string(), item.wait_ns.to_string()]
         };
-        queue.iter().flat_map(words).collect()
+        has_work |= word == "burnwait";
+        for (after, &what) in (1..).zip(numbers) {
+            if words.get(at + after).is_none() {
+                let wrong = WrongWord::NoNumber { word: word.clone(), what };
+                return Err(ArgsError { at, wrong });
+            }
+        }
+        at += 1 + numbers.len();
     }
+    let no_work = || ArgsError { at: words.len(), wrong: WrongWord::NoWork };
+    has_work.then_some(()).ok_or_else(no_work)
+}
 
-    /// The parameter `queue` of the workload.
-    pub fn to_queue(queue: &[BurnItem]) -> Vec<String> {
-        let steps =
-            |item: &BurnItem| [format!("burn {}", item.work), format!("wait {}ns", item.wait_ns)];
-        queue.iter().flat_map(steps).collect()
-    }
+/// The parameter `queue` of the workload.
+pub fn to_queue(queue: &[BurnItem]) -> Vec<String> {
+    let steps =
+        |item: &BurnItem| [format!("burn {}", item.work), format!("wait {}ns", item.wait_ns)];
+    queue.iter().flat_map(steps).collect()
 }
 
 /// Parses the whole number that stands `after` words behind the one at `at`.
@@ -134,22 +113,14 @@ mod tests {
     #[test]
     fn words_are_read_and_refused_with_their_place() {
         let item = |kops, wait_ns| BurnItem { work: BurnWork::Kops(kops), wait_ns };
-        let queue = |items: &[BurnItem]| WorkerArgs { queue: items.to_vec(), ..Default::default() };
         let good = [
-            ("burnwait 70 200000", queue(&[item(70, 200_000)])),
-            ("burnwait 1 0 burnwait 2 5", queue(&[item(1, 0), item(2, 5)])),
-            (
-                "kHZ 2261062 report_interval 500 burnwait 70 1",
-                WorkerArgs {
-                    queue: vec![item(70, 1)],
-                    khz: Some(2_261_062),
-                    report_interval_ms: Some(500),
-                },
-            ),
+            ("burnwait 70 200000", vec![item(70, 200_000)]),
+            ("burnwait 1 0 burnwait 2 5", vec![item(1, 0), item(2, 5)]),
+            ("kHZ 2261062 report_interval 500 burnwait 70 1", vec![item(70, 1)]),
         ];
         for (text, expected) in good {
-            assert_eq!(WorkerArgs::parse(&words(text)), Ok(expected), "{text}");
-            assert_eq!(WorkerArgs::check_words(&words(text)), Ok(()), "{text}");
+            assert_eq!(parse(&words(text)), Ok(expected), "{text}");
+            assert_eq!(check_words(&words(text)), Ok(()), "{text}");
         }
         let bad = [
             ("", 0, "there is no `burnwait"),
@@ -173,13 +144,13 @@ mod tests {
             ("\u{1b}[31m", 0, "`\\u{1b}[31m` is not a kind of work"),
         ];
         for (text, at, expected) in bad {
-            let error = WorkerArgs::parse(&words(text)).unwrap_err();
+            let error = parse(&words(text)).unwrap_err();
             let why = error.wrong.to_string();
             assert!(error.at == at && why.contains(expected), "{text}: {error:?} {why}");
             // The original's worker accepts such words if only their numbers are wrong.
             let is_number =
                 matches!(error.wrong, WrongWord::NotWhole { .. } | WrongWord::OutOfRange { .. });
-            let shape = WorkerArgs::check_words(&words(text));
+            let shape = check_words(&words(text));
             assert_eq!(shape, if is_number { Ok(()) } else { Err(error) }, "{text}");
         }
     }
@@ -191,9 +162,9 @@ mod tests {
         ) {
             let queue: Vec<BurnItem> =
                 items.iter().map(|&(kops, wait_ns)| BurnItem { work: BurnWork::Kops(kops), wait_ns }).collect();
-            let read = WorkerArgs::parse(&WorkerArgs::words(&queue)).unwrap();
-            prop_assert_eq!(&read.queue, &queue);
-            let steps = WorkerArgs::to_queue(&queue);
+            let text: String = items.iter().map(|(kops, ns)| format!("burnwait {kops} {ns} ")).collect();
+            prop_assert_eq!(&parse(&words(&text)).unwrap(), &queue);
+            let steps = to_queue(&queue);
             let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
             prop_assert_eq!(parse_burn_queue(&steps).unwrap(), queue);
         }

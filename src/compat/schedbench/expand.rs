@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use crate::plan::MAX_WORKERS;
 use crate::report::clean;
+use crate::workload::BurnItem;
 
 use super::super::CompatError;
-use super::args::WorkerArgs;
+use super::args;
 use super::error::{Fault, FieldError, MAX_COUNT, MAX_RUNTIME_SECONDS};
 use super::file::{BenchFile, HINT, Input, Plan, Run, SimpleMatrix, WorkerParams, WorkerSet};
 use super::json::is_bench;
@@ -40,7 +41,7 @@ pub struct Pending {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct PendingSet {
-    pub args: WorkerArgs,
+    pub queue: Vec<BurnItem>,
     pub count: u32,
     /// The pool of the set, else of the run, else of all workers, else of all runs; `None` for the whole machine.
     pub pool: Option<String>,
@@ -163,10 +164,10 @@ impl BenchFile<'_> {
             &plan.soft_affinity,
             object.map_or("", |object| &object.soft_affinity),
         ]);
-        let args = WorkerArgs::parse(set.params.args.as_deref().unwrap_or_default())
+        let queue = args::parse(set.params.args.as_deref().unwrap_or_default())
             .map_err(|error| error.into_field("Params.Args"))?;
         Ok(PendingSet {
-            args,
+            queue,
             count: count(set.count, "Count")?,
             pool: plan.pool(run, set).map(str::to_string),
             soft_affinity: soft_affinity.map(str::to_string),
@@ -336,7 +337,7 @@ fn workers<'a, 't>(
         };
         let words = preset.args.as_deref().unwrap_or_default();
         let path = format!("Input.WorkerPresets.{name}.Args");
-        WorkerArgs::parse(words).map_err(|error| error.into_field(&path))?;
+        args::parse(words).map_err(|error| error.into_field(&path))?;
         workers.push((name.as_str(), preset.clone()));
     }
     if workers.is_empty() {

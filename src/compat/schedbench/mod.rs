@@ -9,7 +9,7 @@
 //! - Both begin with [`BenchFile::check_results`], so that a file whose results make no sense is
 //!   found before anything is done.
 //! - `run`: [`BenchFile::pending`] lists the runs that are not completed, with what they
-//!   inherit; all of them are checked before the first one starts. [`WorkerArgs::to_queue`] is
+//!   inherit; all of them are checked before the first one starts. `args::to_queue` is
 //!   a worker set's parameter `queue` of the workload `burnwait`. After each run
 //!   [`BenchFile::store`] takes its [`Report`]s (one for each worker and reading, the first at
 //!   the start of the measured section; cumulative, but for the largest delay; thousand
@@ -35,7 +35,6 @@ mod testing;
 pub mod text;
 mod toml;
 
-pub use args::WorkerArgs;
 pub use expand::{DEFAULT_RUNTIME_SECONDS, Pending, PendingSet};
 pub use figures::{Averages, MinMax, RunFairness, RunFigures, SetFigures, Spread, WorkerFigures};
 pub use file::{BenchFile, Conditions, Report, Reports, utf8};

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use crate::report::clean;
 
 use super::super::CompatError;
-use super::args::WorkerArgs;
+use super::args;
 use super::error::{Fault, FieldError, ReportError, ReportFault};
 use super::expand::too_many;
 use super::fairness;
@@ -112,7 +112,7 @@ fn runnable(run: &Run) -> Result<(), FieldError> {
             return Err(FieldError::new(format!("WorkerSets[{at}].Count"), fault));
         }
         let path = format!("WorkerSets[{at}].Params.Args");
-        WorkerArgs::check_words(params.args.as_deref().unwrap_or_default())
+        args::check_words(params.args.as_deref().unwrap_or_default())
             .map_err(|error| completed(error.into_field(&path)))?;
     }
     Ok(())

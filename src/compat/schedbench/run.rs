@@ -18,7 +18,7 @@ use crate::sys::sched::Policy;
 use crate::sys::xen;
 
 use super::super::CompatError;
-use super::args::WorkerArgs;
+use super::args;
 use super::error::CannotRun;
 use super::expand::{Pending, PendingSet};
 use super::file::{BenchFile, Conditions, Report};
@@ -247,7 +247,7 @@ fn policy(name: &str) -> Result<BTreeMap<String, Value>, CannotRun> {
 }
 
 fn worker_set(at: usize, set: &PendingSet, kind: WorkerKind) -> WorkerSet {
-    let queue = WorkerArgs::to_queue(&set.args.queue).into_iter().map(Value::Text).collect();
+    let queue = args::to_queue(&set.queue).into_iter().map(Value::Text).collect();
     WorkerSet {
         name: format!("set {at}"),
         workload: "burnwait".to_string(),

@@ -16,7 +16,7 @@ use crate::sys::xen;
 use crate::workload::BurnItem;
 
 use super::super::CompatError;
-use super::args::WorkerArgs;
+use super::args;
 use super::expand::{Pending, preset_args};
 use super::file::BenchFile;
 use super::run::{GUESTS, PROCESSES, XEN_SOFT, machine_of, variant};
@@ -206,7 +206,7 @@ fn variants(worker_type: i64, runs: &[Pending]) -> Vec<String> {
 type Combination = Vec<(Vec<BurnItem>, u32)>;
 
 fn combination(run: &Pending) -> Combination {
-    run.sets.iter().map(|set| (set.args.queue.clone(), set.count)).collect()
+    run.sets.iter().map(|set| (set.queue.clone(), set.count)).collect()
 }
 
 fn workloads(
@@ -255,7 +255,7 @@ fn workload(
     let kind = if is_guest { "guests" } else { "processes" };
     lines.push(format!("workers = {}", quoted(kind)));
     for (name, set) in names.iter().zip(&run.sets) {
-        let steps = set.args.queue.iter().flat_map(|item| {
+        let steps = set.queue.iter().flat_map(|item| {
             [format!("burn {}", item.work), format!("wait {}", show_duration(item.wait_ns))]
         });
         let steps: Vec<String> = steps.map(|step| quoted(&step)).collect();
@@ -273,9 +273,8 @@ fn workload(
 /// The presets by name, those of the matrix first. Presets with wrong words are left out.
 fn presets(file: &BenchFile) -> Vec<(String, Vec<BurnItem>)> {
     let args = preset_args(file.plan.input.as_ref());
-    let read = |(name, words): (String, Vec<String>)| {
-        WorkerArgs::parse(&words).ok().map(|args| (name, args.queue))
-    };
+    let read =
+        |(name, words): (String, Vec<String>)| args::parse(&words).ok().map(|queue| (name, queue));
     args.into_iter().filter_map(read).collect()
 }
 
@@ -285,7 +284,7 @@ fn set_names(presets: &[(String, Vec<BurnItem>)], run: &Pending) -> Vec<String> 
     let mut taken = BTreeSet::new();
     let name = |(at, set): (usize, &super::PendingSet)| {
         let preset = presets.iter().enumerate().find(|(index, (name, queue))| {
-            *queue == set.args.queue && !used.contains(index) && fit(name).is_some()
+            *queue == set.queue && !used.contains(index) && fit(name).is_some()
         });
         let name = match preset {
             Some((index, (name, _))) => {

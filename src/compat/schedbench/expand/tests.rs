@@ -129,7 +129,7 @@ fn a_pending_run_inherits_what_it_does_not_say() {
     assert_eq!((&run.scheduler, &run.sets[0].pool, &run.cpus), (&None, &None, &None));
     assert!(!run.numa_disable, "nobody said so; the original crashes");
     assert_eq!(run.sets[0].count, 3);
-    assert_eq!(WorkerArgs::to_queue(&run.sets[0].args.queue), ["burn 70", "wait 200000ns"]);
+    assert_eq!(args::to_queue(&run.sets[0].queue), ["burn 70", "wait 200000ns"]);
 
     let top = r#""Pool":"wp","SoftAffinity":"0-1","RunConfig":{"Scheduler":"s","Pool":"rp","Cpus":[3,1],"NumaDisable":false},"#;
     let inherited = &run_of(top, SET);
