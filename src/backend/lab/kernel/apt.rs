@@ -240,7 +240,7 @@ fn output_of(
         is_too_large.set(text.len() as u64 > MAX_OUTPUT_BYTES);
     });
     let ended = ended.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => KernelError::NoApt { program: known(&program) },
+        io::ErrorKind::NotFound => KernelError::NoApt { program: program.clone() },
         _ => failed(format!("{program}: {error}")),
     })?;
     match ended {
@@ -249,11 +249,6 @@ fn output_of(
         Some(status) if status.success() => Ok(text),
         Some(status) => Err(failed(format!("{program} ended with {status}{}", complaint(&text)))),
     }
-}
-
-fn known(program: &str) -> &'static str {
-    let programs = ["apt-get", "apt-cache", "apt-config"];
-    programs.into_iter().find(|known| *known == program).unwrap_or("dpkg-deb")
 }
 
 /// apt's first error, or its last line.

@@ -31,7 +31,7 @@ pub enum KernelError {
     #[error("guests are x86-64, and this program, which is their first process, is for {0}")]
     Architecture(&'static str),
     #[error("cannot fetch kernels: there is no `{program}` on this machine")]
-    NoApt { program: &'static str },
+    NoApt { program: String },
     #[error("cannot fetch kernels: apt has no Debian archive among its sources ({})", list(files))]
     NoMirror { files: Vec<PathBuf> },
     #[error("cannot fetch kernels: the keys of Debian's archive are not there: {}", shown(path))]

@@ -51,7 +51,7 @@ pub enum BuildError {
     #[error("git does not read {}: it belongs to another user", plain(&folder.to_string_lossy()))]
     Foreign { folder: PathBuf },
     #[error("cannot {action}: {program} {}", ended(why))]
-    Program { action: String, program: &'static str, why: String },
+    Program { action: String, program: String, why: String },
     #[error("interrupted")]
     Interrupted,
 }

@@ -1,7 +1,6 @@
 //! Runs the programs of a build: in the locale C, with only the necessary part of the user's environment, and
 //! ends them when the build must stop.
 
-use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::AtomicBool;
 
@@ -29,18 +28,14 @@ pub fn status(
     stop: &AtomicBool,
     line: &mut dyn FnMut(&str),
 ) -> Result<ExitStatus, BuildError> {
-    let program = known(&command);
-    let failed = |error: std::io::Error| BuildError::Program {
-        action: action.to_string(),
-        program,
-        why: error.to_string(),
-    };
-    sys::tool::run(command, stop, line).map_err(failed)?.ok_or(BuildError::Interrupted)
+    let failed = failed(&command, action);
+    let ended = sys::tool::run(command, stop, line).map_err(|error| failed(error.to_string()))?;
+    ended.ok_or(BuildError::Interrupted)
 }
 
 /// Runs a program and returns its output, if it succeeds.
 pub fn output(command: Command, action: &str, stop: &AtomicBool) -> Result<String, BuildError> {
-    let program = known(&command);
+    let failed = failed(&command, action);
     let (mut text, mut last) = (String::new(), Vec::new());
     let status = status(command, action, stop, &mut |line| {
         text.push_str(line);
@@ -50,8 +45,7 @@ pub fn output(command: Command, action: &str, stop: &AtomicBool) -> Result<Strin
             last.remove(0);
         }
     })?;
-    let error = || BuildError::Program { action: action.to_string(), program, why: reason(&last) };
-    if status.success() { Ok(text) } else { Err(error()) }
+    if status.success() { Ok(text) } else { Err(failed(reason(&last))) }
 }
 
 fn reason(lines: &[String]) -> String {
@@ -61,10 +55,10 @@ fn reason(lines: &[String]) -> String {
     found.next().or_else(last).cloned().unwrap_or_default()
 }
 
-fn known(command: &Command) -> &'static str {
-    const KNOWN: &[&str] = &["cp", "find", "git", "patch", "tar"];
-    let program = Path::new(command.get_program()).to_string_lossy();
-    KNOWN.iter().copied().find(|known| *known == program).unwrap_or("make")
+/// The error of a program, for a reason.
+fn failed(command: &Command, action: &str) -> impl FnOnce(String) -> BuildError + use<> {
+    let (action, program) = (action.to_string(), command.get_program().to_string_lossy().into());
+    move |why| BuildError::Program { action, program, why }
 }
 
 #[cfg(test)]
