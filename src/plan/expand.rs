@@ -224,18 +224,15 @@ impl<'w> Reader<'w, '_> {
 
     /// A workload made of `[[workload.set]]`s.
     fn several(&mut self, mut table: Table, set_tables: Vec<Table>, sets: &mut Sets) {
-        if let Some(entry) = table.take("use") {
-            let hint =
-                "either `use` and parameters, or [[workload.set]] tables that each say `use`";
-            self.faults.add(&entry.key_span, "`use` next to sets", "not with sets", hint);
-        }
-        if let Some(entry) = table.take("knobs") {
-            let hint = "say them in each set: [workload.set.knobs], or for all in [[variant]]";
-            self.faults.add(&entry.key_span, "`knobs` next to sets", "not with sets", hint);
-        }
-        if let Some(entry) = table.take(CHANGE) {
-            let hint = "each set has its own: [[workload.set.change]] below [[workload.set]]";
-            self.faults.add(&entry.key_span, "`change` next to sets", "not with sets", hint);
+        for (key, hint) in [
+            ("use", "either `use` and parameters, or [[workload.set]] tables that each say `use`"),
+            ("knobs", "say them in each set: [workload.set.knobs], or for all in [[variant]]"),
+            (CHANGE, "each set has its own: [[workload.set.change]] below [[workload.set]]"),
+        ] {
+            if let Some(entry) = table.take(key) {
+                let message = format!("`{key}` next to sets");
+                self.faults.add(&entry.key_span, message, "not with sets", hint);
+            }
         }
         let own: Vec<(usize, Vec<&'static str>)> = set_tables
             .into_iter()

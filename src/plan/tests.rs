@@ -1223,13 +1223,15 @@ fn the_command_line_adds_probes_to_those_of_a_plan() {
     assert_eq!(plan.probes.len(), 2);
 }
 
+/// A plan with a workload of a program and these lines.
+fn parse_command(lines: &str) -> Result<Plan, PlanErrors> {
+    let text = format!("schema = 1\n[[workload]]\nname = \"a\"\nuse = \"command\"\n{lines}\n");
+    parse("p.toml", &text, Some(&two_cpus()), KNOWN)
+}
+
 #[test]
 fn words_of_a_program_have_parameters_of_any_name() {
-    let parse = |more: &str| {
-        let text = format!("schema = 1\n[[workload]]\nname = \"a\"\nuse = \"command\"\n{more}\n");
-        super::parse("p.toml", &text, Some(&two_cpus()), KNOWN)
-    };
-    let plan = parse(
+    let plan = parse_command(
         "command = [\"make\", \"-j{n}\", \"{}\", \"{x.y}\"]\n\
          parameters = { n = [1, 2], \"x.y\" = \"z\" }\ncount = [1, 3]",
     )
@@ -1251,19 +1253,14 @@ fn words_of_a_program_have_parameters_of_any_name() {
         ("command = \"{n}\"\nparameters = 3", "not a table"),
         ("command = \"true\"\nparameter = 3", "unknown key `parameter`"),
     ] {
-        let errors = parse(wrong).unwrap_err().to_string();
+        let errors = parse_command(wrong).unwrap_err().to_string();
         assert!(errors.contains(expected), "{wrong}: {errors}");
     }
 }
 
 #[test]
 fn numbers_of_a_programs_output_are_metrics() {
-    let parse = |more: &str| {
-        let text = format!(
-            "schema = 1\n[[workload]]\nname = \"a\"\nuse = \"command\"\ncommand = \"true\"\n{more}\n"
-        );
-        super::parse("p.toml", &text, Some(&two_cpus()), KNOWN)
-    };
+    let parse = |more: &str| parse_command(&format!("command = \"true\"\n{more}"));
     let right = "[[workload.metric]]\nname = \"mips\"\npattern = '^Tot: (\\d+)'\nunit = \"M/s\"\n\
                  better = \"higher\"\n";
     let plan = parse(right).unwrap();
