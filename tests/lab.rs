@@ -126,7 +126,7 @@ impl Laboratory {
 
     /// Runs a plan that must succeed.
     fn measures(&self, plan: &str, more: &[&str]) -> Output {
-        done(&mut self.run(plan, more))
+        done(self.run(plan, more))
     }
 
     /// The output of another command of this home.
@@ -1141,7 +1141,7 @@ fn a_plan_is_measured_here_and_in_the_lab() {
     fs::write(laboratory.path("plan.toml"), text).unwrap();
     let both = |words: &[&str]| {
         let words = [&["run", "--and-lab"], words].concat();
-        stdout(&done(&mut schedlab(laboratory.0.path(), &words)))
+        stdout(&done(schedlab(laboratory.0.path(), &words)))
     };
     let backends = || {
         let lines = laboratory.shows(&["export"]);
@@ -1294,7 +1294,7 @@ fn a_file_of_rt_app_takes_its_times_exactly() {
     fs::write(laboratory.path("app.json"), file).unwrap();
     let words = ["run", "app.json", "--backend", "lab", "--kernel", "debian:6.1", "--rounds", "1"];
     let more = ["--quiet", "--events", "events", "--verify"];
-    done(&mut schedlab(laboratory.0.path(), &[&words[..], &more].concat()));
+    done(schedlab(laboratory.0.path(), &[&words[..], &more].concat()));
     let outcome = &laboratory.runs()[0]["outcome"];
     let sets = outcome["result"]["sets"].as_array().unwrap();
     let of = |name: &str, own: &str| {
@@ -1439,7 +1439,7 @@ fn an_interrupt_ends_all_guests_and_the_plan_can_be_resumed() {
     assert!(stderr(&output).contains("hint: schedlab run --resume"), "{}", stderr(&output));
     guests.into_iter().for_each(assert_gone);
     assert_eq!(folders(&laboratory), BTreeSet::new());
-    done(&mut schedlab(laboratory.0.path(), &["run", "--resume"]));
+    done(schedlab(laboratory.0.path(), &["run", "--resume"]));
     // Comparisons would take an environment of another name for another machine.
     let report = laboratory.shows(&["report", "--format", "json"]);
     let report: Value = serde_json::from_str(&report).unwrap();

@@ -78,6 +78,7 @@ fn the_command_line_is_checked() {
         (&["plan-power", "--power", "100%"], "`100%` is not a percentage from 1% to 99.9%"),
         (&["plan-power", "--margin", "1e-300%"], "from 0.001% to 100%"),
         (&["plan-power", "--metric", "nonesuch"], "names no metric"),
+        (&["plan-power", "--metric", "all"], "is about metrics that decide"),
     ];
     for (arguments, expected) in cases {
         let output = run(&home, arguments);

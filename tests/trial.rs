@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::kernel_build::{Site, git, state, tree};
 use crate::kernels::on_amd64;
-use crate::support::{schedlab, stderr, stdout};
+use crate::support::{done, ended, schedlab, stderr, stdout};
 
 /// A guest's answer depends on the slice in its kernel and the seed of its run; other machines fail.
 const QEMU: &str = r#"case "$*" in

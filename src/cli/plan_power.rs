@@ -59,6 +59,11 @@ fn share(text: &str, min: f64, max: f64, example: &str) -> Result<f64, Problem> 
 
 pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
     let judged = args.judging.judged();
+    if judged.all_metrics {
+        let text =
+            "plan-power is about metrics that decide; `--metric all` adds those that explain";
+        return Err(Failure::usage(text, "--metric NAME, or --metric '*'"));
+    }
     let PlanText { name, text } = load_or_stored(&args.plan, &args.db)?;
     let lab = machine::lab_of_plan(&name, &text, None, false, &args.db)?;
     let backend = make_backend(&args.backend, &lab, Mode::default(), None, false, &args.db)?;

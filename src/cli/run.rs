@@ -73,7 +73,7 @@ pub struct RunArgs {
         long,
         value_name = "PART/PARTS",
         value_parser = shards::parse,
-        conflicts_with_all = ["until_decided", "against", "fail_on"],
+        conflicts_with_all = ["until_decided", "against", "fail_on", "output"],
         help_heading = help::CLUSTER
     )]
     shard: Option<Shard>,

@@ -184,7 +184,7 @@ impl View {
             });
         };
         if args.command_output.is_none() {
-            let text = format!("what {name} prints is discarded: -o FILE keeps it");
+            let text = format!("what {name} prints is discarded: --command-output FILE keeps it");
             self.state.message.get_or_insert(text);
         }
         let mut command = Command::new(name);
@@ -321,7 +321,7 @@ fn summary(state: &State, args: &WatchArgs, ended: Ended) -> Result<(), Failure>
         Ended::Command(status) => {
             let name = args.command.first().map(|name| clean(name)).unwrap_or_default();
             let failed = !status.success() && args.command_output.is_none();
-            let hint = if failed { "; -o FILE keeps what it prints" } else { "" };
+            let hint = if failed { "; --command-output FILE keeps what it prints" } else { "" };
             writeln!(out, "{name}: {status}{hint}")?;
             match child::exit_code(status) {
                 0 => Ok(()),

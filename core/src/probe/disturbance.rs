@@ -323,7 +323,8 @@ impl Span<'_> {
     }
 
     fn named_share(&self, outside: &Outside) -> Option<f64> {
-        let share = outside.total_ns as f64 / self.capacity_ns();
+        // Ticks are rounded, and processes are read at other moments than the clock.
+        let share = (outside.total_ns as f64 / self.capacity_ns()).min(1.0);
         let is_much = share > OUTSIDE_LOAD_SHARE && outside.total_ns >= MIN_TICKS * load::tick_ns();
         is_much.then_some(share)
     }

@@ -23,6 +23,10 @@ fn plain_server() -> Tree {
         ("/sys/devices/system/cpu/cpu0/cpuidle/state2/disable", "1\n"),
         ("/sys/devices/system/cpu/vulnerabilities/meltdown", "Mitigation: PTI\n"),
         ("/sys/devices/system/cpu/vulnerabilities/mds", "Not affected\n"),
+        (
+            "/sys/devices/system/cpu/vulnerabilities/spec_rstack_overflow",
+            "Vulnerable: Safe RET, no microcode\n",
+        ),
         ("/sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n"),
         ("/sys/devices/system/clocksource/clocksource0/available_clocksource", "hpet tsc \n"),
         ("/sys/devices/system/node/node0/cpulist", "0\n"),
