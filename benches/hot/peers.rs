@@ -278,7 +278,8 @@ fn values(store: &Store, name: &str) -> Result<Vec<f64>, String> {
     let plan = heads.first().ok_or("no plan is stored")?;
     let plan = store.sampled(&plan.id).map_err(|error| error.to_string())?;
     let of_metric = |value: &&SampledValue| plan.metrics[value.metric as usize].kind.name == name;
-    Ok(plan.values.iter().filter(of_metric).map(|value| value.value).collect())
+    let all = plan.runs.iter().flat_map(|run| &run.values);
+    Ok(all.filter(of_metric).map(|value| value.value).collect())
 }
 
 fn mean(values: &[f64]) -> f64 {

@@ -102,7 +102,8 @@ fn measure() -> Result<Measured, Box<dyn std::error::Error>> {
         heads.iter().map(|head| store.sampled(&head.id)).collect::<Result<_, _>>()?;
     let now = || Some((began.elapsed().as_secs_f64(), peak_megabytes()?));
     let read = now().ok_or("no VmHWM in /proc/self/status")?;
-    let values: usize = plans.iter().map(|plan| plan.values.len()).sum();
+    let runs = plans.iter().flat_map(|plan| &plan.runs);
+    let values: usize = runs.map(|run| run.values.len()).sum();
     if values != 100_000 * SETS * METRICS {
         return Err(format!("{values} values were read").into());
     }

@@ -311,7 +311,7 @@ impl Finished {
             let text = format!("{missing}, tried again in vain; the first: {}", clean(first));
             return Err(SessionError::Missing(Problem::new(text, resume())));
         }
-        let all = self.plan.runs.len() + self.plan.issues.unmeasured.len();
+        let all = self.plan.runs.len() + self.plan.unmeasured.len();
         let lost = all.saturating_sub(self.store.finished_runs(id)?.len());
         if lost > 0 {
             let runs = counted(lost, "run");
@@ -330,11 +330,11 @@ impl Finished {
     fn nothing_measured(&self) -> SessionError {
         let Finished { request, plan, .. } = self;
         let has_report = !request.quiet && request.purpose == Purpose::Run;
-        let why = match plan.issues.unmeasured.first() {
+        let why = match plan.unmeasured.first() {
             Some(first) if !has_report => first.reason.clone(),
             _ => "the report says why".to_string(),
         };
-        let runs = plan.issues.unmeasured.len();
+        let runs = plan.unmeasured.len();
         let message = match runs < plan.cells.len() * plan.plan.measure.rounds as usize {
             // The engine makes no further ones.
             true => {
@@ -352,7 +352,7 @@ impl Finished {
     /// Fails where runs are missing and the request is strict.
     pub fn check_strict(&self) -> Result<(), SessionError> {
         let Finished { request, plan, .. } = self;
-        let missing = plan.issues.unmeasured.len();
+        let missing = plan.unmeasured.len();
         if request.strict && missing > 0 {
             let all = plan.runs.len() + missing;
             let text = format!("{missing} of {all} runs were not measured (--strict)");

@@ -246,14 +246,14 @@ impl<'p> Runs<'p> {
 
     /// Whether CPU time of a run may be computed with: not where there cannot be so much.
     fn counted(&self, run: usize, reach: &Reading<CpuSet>) -> Reading<()> {
-        let workers = self.sampled.workers_of(run).iter();
+        let workers = self.sampled.runs[run].workers.iter();
         let times = workers.map(|worker| (worker.cpu_ns, worker.wall_ns));
         let cpus = reach.as_ref().known().map(|cpus| cpus.len());
         Reading::from_option((!are_above_wall(times, cpus)).then_some(()), ABOVE_WALL)
     }
 
     fn workers(&self, run: usize, set: usize) -> Vec<&'p SampledWorker> {
-        let workers = self.sampled.workers_of(run).iter();
+        let workers = self.sampled.runs[run].workers.iter();
         workers.filter(|worker| usize::from(worker.set) == set).collect()
     }
 
@@ -274,7 +274,7 @@ impl<'p> Runs<'p> {
             let metric = &self.sampled.metrics[metric as usize];
             metric.set == set.name && metric.kind.name == "throughput"
         };
-        let value = self.sampled.values_of(run).iter().find(|value| is_throughput(value.metric));
+        let value = self.sampled.runs[run].values.iter().find(|value| is_throughput(value.metric));
         match value {
             None if set.background => rate_of_all(&self.workers(run, at)),
             value => {

@@ -130,7 +130,7 @@ fn in_turns(plans: &[SampledPlan]) -> Option<InTurns> {
     if plans.iter().any(|plan| plan.plan.measure.turns_ns != Some(block_ns)) {
         return None;
     }
-    let switches = plans.iter().flat_map(|plan| &plan.issues.switches_ns);
+    let switches = plans.iter().flat_map(|plan| &plan.switches_ns);
     let switches: Vec<f64> = switches.map(|ns| *ns as f64).collect();
     Some(InTurns { block_ns, switch_ns: stats::median(&switches).map(|ns| ns as u64) })
 }

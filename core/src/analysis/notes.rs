@@ -5,7 +5,7 @@ mod find;
 
 use serde::Serialize;
 
-use crate::model::{Disturbance, DisturbanceKind, KnobMismatch, MissingPart, Value};
+use crate::model::{Disturbance, DisturbanceKind, KnobReading, MissingPart, Value};
 use crate::stats::NoEffect;
 
 use super::fairness::Unheeded;
@@ -95,7 +95,7 @@ pub enum Note {
     SpoiltRounds { works: Vec<(String, usize, usize)> },
     // Most rounds of these works were spoilt, so all are kept.
     AllSpoilt { works: Vec<(String, usize, usize)> },
-    Knob { side: String, mismatch: KnobMismatch, runs: usize, of: usize },
+    Knob { side: String, mismatch: KnobReading, runs: usize, of: usize },
     // A knob that cannot make a difference in these works.
     KnobWithoutEffect { side: String, knob: String, works: Vec<String>, scheduler: Option<String> },
     // The sides share no rounds.

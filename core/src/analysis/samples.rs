@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Cell, CountedRounds, Guest, GuestKernel, GuestTime, KnobMismatch, MetricKind, Plan, Reading,
+    Cell, CountedRounds, Guest, GuestKernel, GuestTime, KnobReading, MetricKind, Plan, Reading,
     SampledMetric, SampledPlan, SampledRun, Unit, Unmeasured, Variant, WorkRounds, is_spoilt,
 };
 use crate::stats::{self, Schedule};
@@ -39,7 +39,7 @@ pub struct Values<'a> {
     /// Runs in the lab by the plan's position, the variant's name and the guest in its plan.
     pub guests: Counts<(usize, &'a str, u32)>,
     /// Runs by the knobs that read back as another value than asked.
-    pub mismatches: Vec<(&'a KnobMismatch, usize)>,
+    pub mismatches: Vec<(&'a KnobReading, usize)>,
     /// Rounds of this work that were left out because something from outside spoilt them.
     pub spoilt: usize,
     /// Spoilt rounds that are kept, since nearly all rounds are.
@@ -166,8 +166,8 @@ fn rounds(plan: &SampledPlan) -> u32 {
 /// The rounds that count, by work of the plan: not those that load from outside spoilt.
 fn counted_rounds(plan: &SampledPlan, has_ended: bool) -> Vec<CountedRounds> {
     let mut works = vec![WorkRounds::default(); plan.plan.works.len()];
-    for (at, run) in plan.runs.iter().enumerate() {
-        let found = plan.disturbances_of(at).map(|found| (found.kind(), found.share));
+    for run in &plan.runs {
+        let found = run.disturbances.iter().map(|found| (found.kind(), found.share));
         if let Some(rounds) = works.get_mut(plan.plan.work_of(run.key.cell)) {
             rounds.add(run.key.round, plan.plan.measure.repeat_spoilt && is_spoilt(found));
         }
@@ -214,7 +214,7 @@ fn unmeasured<'a>(
         plan.cells.get(run.key.cell as usize).is_some_and(|other| other.variant == cell.variant)
     };
     let guest = plan.runs.iter().filter(is_like).find_map(|run| run.guest);
-    plan.issues.unmeasured.iter().filter(move |run| {
+    plan.unmeasured.iter().filter(move |run| {
         run.key.cell == index && is_of(selection, plan, cell, (run.environment, guest))
     })
 }
@@ -242,7 +242,7 @@ pub fn is_of(
 fn whole(plan: &SampledPlan, cell: &Cell, at: usize) -> Option<String> {
     let run = &plan.runs[at];
     let guest = run.guest.map(|guest| &plan.guests[guest as usize])?;
-    let values = plan.values_of(at).iter().map(|sampled| {
+    let values = run.values.iter().map(|sampled| {
         let metric = &plan.metrics[sampled.metric as usize];
         (metric.set.as_str(), metric.kind.name.as_str(), sampled.value.to_bits())
     });
@@ -298,14 +298,14 @@ impl<'a> Values<'a> {
             if let Some(guest) = run.guest {
                 *self.guests.entry((plan_at, &cell.variant.name, guest)).or_default() += 1;
             }
-            plan.untaken_of(at).for_each(|knob| self.add_mismatch(knob));
-            for sampled in plan.values_of(at) {
+            run.mismatches.iter().for_each(|knob| self.add_mismatch(knob));
+            for sampled in &run.values {
                 let (series, multiple) = self.series_of(plan, sampled.metric, &mut place);
                 series.cell.values.push((round, multiple * sampled.value));
             }
-            for unknown in plan.unknown_of(at) {
+            for unknown in &run.unknown {
                 let (series, _) = self.series_of(plan, unknown.metric, &mut place);
-                series.cell.unknown.push((round, unknown.reason.to_string()));
+                series.cell.unknown.push((round, unknown.reason.clone()));
             }
         }
     }
@@ -327,7 +327,7 @@ impl<'a> Values<'a> {
         (&mut self.series[at], multiple)
     }
 
-    fn add_mismatch(&mut self, knob: &'a KnobMismatch) {
+    fn add_mismatch(&mut self, knob: &'a KnobReading) {
         match self.mismatches.iter_mut().find(|(own, _)| *own == knob) {
             Some((_, count)) => *count += 1,
             None => self.mismatches.push((knob, 1)),

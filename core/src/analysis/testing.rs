@@ -110,17 +110,14 @@ pub fn environment(kernel: &str, machine: &str, boot: Option<&str>) -> Environme
     environment
 }
 
-/// A run of the newest environment, which begins after all values and workers.
+/// A run of the newest environment, without values and workers.
 pub fn sampled_run(plan: &SampledPlan, key: RunKey) -> SampledRun {
     SampledRun {
         key,
         environment: plan.environments.len() as u32 - 1,
-        first_value: plan.values.len() as u32,
-        first_worker: plan.workers.len() as u32,
-        guest: None,
-        pool: None,
         started_unix_ns: plan.started_unix_ns,
         measured_ns: 5_000_000_000,
+        ..SampledRun::default()
     }
 }
 
@@ -141,11 +138,12 @@ pub fn run(plan: &mut SampledPlan, round: u32, cell: u32, factor: f64) {
 
 /// As [`run`], with these values alone.
 pub fn run_of(plan: &mut SampledPlan, round: u32, cell: u32, metrics: &[(&str, f64)]) {
-    plan.runs.push(sampled_run(plan, RunKey { round, cell }));
-    for (name, value) in metrics {
-        let metric = place(plan, name);
-        plan.values.push(SampledValue { metric, value: *value });
-    }
+    let values = metrics
+        .iter()
+        .map(|(name, value)| SampledValue { metric: place(plan, name), value: *value })
+        .collect();
+    let run = sampled_run(plan, RunKey { round, cell });
+    plan.runs.push(SampledRun { values, ..run });
 }
 
 fn place(plan: &SampledPlan, metric: &str) -> u32 {
@@ -177,33 +175,27 @@ pub fn tens(factor: f64) -> SampledPlan {
 pub fn lose(plan: &mut SampledPlan, round: u32, cell: u32, is_skipped: bool, reason: &str) {
     let (environment, reason) = (plan.environments.len() as u32 - 1, reason.to_string());
     let key = RunKey { round, cell };
-    plan.issues.unmeasured.push(Unmeasured { key, environment, is_skipped, reason });
+    plan.unmeasured.push(Unmeasured { key, environment, is_skipped, reason });
 }
 
 /// The last run has no value of this metric.
 pub fn unknown(plan: &mut SampledPlan, metric: &str, reason: &str) {
-    let (run, metric) = (plan.runs.len() as u32 - 1, place(plan, metric));
-    plan.issues.unknown.push(UnknownValue { run, metric, reason: reason.into() });
+    let unknown = UnknownValue { metric: place(plan, metric), reason: reason.to_string() };
+    plan.runs.last_mut().expect("a run").unknown.push(unknown);
 }
 
-/// The run at this position was disturbed. Positions ascend.
+/// The run at this position was disturbed.
 pub fn disturb(plan: &mut SampledPlan, at: usize, kind: DisturbanceKind, share: Option<f64>) {
     let detail = format!("{kind:?} of {share:?}");
     let fact = DisturbanceFact::Text { kind, detail };
-    plan.issues.disturbed.push((at as u32, Disturbance { share, fact }));
+    plan.runs[at].disturbances.push(Disturbance { share, fact });
 }
 
-/// The run at this position read the knob back as `got`. Positions ascend.
+/// The run at this position read the knob back as `got`.
 pub fn mismatch(plan: &mut SampledPlan, at: usize, knob: &str, asked: &str, got: &str) {
     let text = |text: &str| Value::Text(text.to_string());
     let (knob, asked, got) = (knob.to_string(), text(asked), Reading::Known(text(got)));
-    let found = KnobMismatch { knob, asked, got };
-    let known = plan.issues.mismatches.iter().position(|known| *known == found);
-    let place = known.unwrap_or_else(|| {
-        plan.issues.mismatches.push(found);
-        plan.issues.mismatches.len() - 1
-    });
-    plan.issues.untaken.push((at as u32, place as u32));
+    plan.runs[at].mismatches.push(KnobReading { knob, asked, got });
 }
 
 /// The heads of plans, newest first, as a store gives them.
@@ -375,19 +367,19 @@ fn drawn_run(
     effects: &[(f64, f64)],
     draw: &mut Draw,
 ) {
-    plan.runs.push(sampled_run(plan, RunKey { round, cell }));
-    for (at, ((effect, noise), scale)) in effects.iter().zip(scales).enumerate() {
-        let name = plan.metrics[at].kind.name.clone();
+    let at = plan.runs.len();
+    let mut run = sampled_run(plan, RunKey { round, cell });
+    for (metric, ((effect, noise), scale)) in (0..).zip(effects.iter().zip(scales)) {
         match draw.below(60) {
-            0 => unknown(plan, &name, "no sample"),
-            1 => plan.values.push(SampledValue { metric: at as u32, value: 0.0 }),
+            0 => run.unknown.push(UnknownValue { metric, reason: "no sample".to_string() }),
+            1 => run.values.push(SampledValue { metric, value: 0.0 }),
             _ => {
                 let value = scale * effect * (1.0 + noise * draw.share());
-                plan.values.push(SampledValue { metric: at as u32, value });
+                run.values.push(SampledValue { metric, value });
             }
         }
     }
-    let at = plan.runs.len() - 1;
+    plan.runs.push(run);
     if draw.once_in(10) {
         let share = Some(draw.share()).filter(|share| *share > 0.2);
         disturb(plan, at, DisturbanceKind::Steal, share);

@@ -83,9 +83,8 @@ pub use run::{
     WorkerResult, WorkerWindow, WorkerWindows,
 };
 pub use sample::{
-    EnvironmentHead, KnobMismatch, PlanHead, Progress, RunCounts, RunIssues, SampledMetric,
-    SampledPlan, SampledPool, SampledRun, SampledValue, SampledVersion, SampledWorker,
-    UnknownValue, Unmeasured, place_of,
+    EnvironmentHead, PlanHead, Progress, RunCounts, SampledMetric, SampledPlan, SampledPool,
+    SampledRun, SampledValue, SampledVersion, SampledWorker, UnknownValue, Unmeasured, place_of,
 };
 pub use scheduler::{Heeded, OWN_SCHEDULERS, SCHED_EXT};
 pub use score::{

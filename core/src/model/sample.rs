@@ -4,11 +4,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use serde::Serialize;
-
 use super::{
     Cell, CpuSet, Cut, Disturbance, Environment, Guest, KnobReading, MetricKind, MissingPart, Plan,
-    PlanEnd, Reading, RunKey, Sharding, Value, Work, WorkerSet,
+    PlanEnd, Reading, RunKey, Sharding, Work, WorkerSet,
 };
 
 /// The properties of a plan by which plans are selected.
@@ -132,17 +130,17 @@ pub struct SampledPlan {
     /// Runs that were measured, in the order in which they ended. If several are of one cell and round, only the
     /// last is here.
     pub runs: Vec<SampledRun>,
+    /// Runs that failed or were skipped, in the order in which they ended. If several are of one cell and round,
+    /// only the last counts.
+    pub unmeasured: Vec<Unmeasured>,
     /// Each once, in the order in which they first appear.
     pub guests: Vec<Guest>,
     /// The pools that the plan's pool became, each once.
     pub pools: Vec<SampledPool>,
-    /// The values of all runs, one run after the other; finite, and at most one for each metric of a run.
-    pub values: Vec<SampledValue>,
-    /// The workers of all runs, one run after the other, if [`SampledPlan::has_solos`], else empty.
-    pub workers: Vec<SampledWorker>,
     /// The versions of the programs of measured runs, each once, ascending.
     pub versions: Vec<SampledVersion>,
-    pub issues: RunIssues,
+    /// The median time of a switch, for each run in turns.
+    pub switches_ns: Vec<u64>,
 }
 
 /// The version that the program of a worker set reported in runs of a cell.
@@ -152,25 +150,6 @@ pub struct SampledVersion {
     pub cell: u32,
     pub set: String,
     pub version: String,
-}
-
-/// Facts about the runs that a reader of the values has to know. Mostly there are few.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct RunIssues {
-    /// Runs that failed or were skipped, in the order in which they ended. If several are of one cell and round,
-    /// only the last counts.
-    pub unmeasured: Vec<Unmeasured>,
-    /// Values that are not known, ascending by run.
-    pub unknown: Vec<UnknownValue>,
-    /// Position in [`SampledPlan::runs`] and the disturbance there, ascending by run.
-    pub disturbed: Vec<(u32, Disturbance)>,
-    /// Knobs that did not read back as asked, each once.
-    pub mismatches: Vec<KnobMismatch>,
-    /// Position in [`SampledPlan::runs`] and in `mismatches`: by run, in the order of its
-    /// readings.
-    pub untaken: Vec<(u32, u32)>,
-    /// The median time of a switch, for each run in turns.
-    pub switches_ns: Vec<u64>,
 }
 
 /// A run without values.
@@ -187,20 +166,9 @@ pub struct Unmeasured {
 /// A metric that a run has without a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownValue {
-    /// Position in [`SampledPlan::runs`].
-    pub run: u32,
     /// Index into [`SampledPlan::metrics`].
     pub metric: u32,
-    /// Shared: runs mostly have the same reasons.
-    pub reason: Arc<str>,
-}
-
-/// A knob that read back as something else, or not at all.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct KnobMismatch {
-    pub knob: String,
-    pub asked: Value,
-    pub got: Reading<Value>,
+    pub reason: String,
 }
 
 /// A metric of a foreground worker set.
@@ -212,21 +180,25 @@ pub struct SampledMetric {
     pub kind: MetricKind,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct SampledRun {
     pub key: RunKey,
     /// Index into [`SampledPlan::environments`].
     pub environment: u32,
-    /// The index of its first value in [`SampledPlan::values`]; they end where the next run's begin.
-    pub first_value: u32,
-    /// The same for [`SampledPlan::workers`].
-    pub first_worker: u32,
     /// Index into [`SampledPlan::guests`]; `None`: it ran without a guest.
     pub guest: Option<u32>,
     /// Index into [`SampledPlan::pools`]; `None`: the plan names no pool.
     pub pool: Option<u32>,
     pub started_unix_ns: u64,
     pub measured_ns: u64,
+    /// Finite, and at most one for each metric.
+    pub values: Vec<SampledValue>,
+    pub unknown: Vec<UnknownValue>,
+    /// Empty unless [`SampledPlan::has_solos`].
+    pub workers: Vec<SampledWorker>,
+    pub disturbances: Vec<Disturbance>,
+    /// Knobs that did not read back as asked, each once.
+    pub mismatches: Vec<KnobReading>,
 }
 
 /// A pool as runs had it.
@@ -272,7 +244,7 @@ impl SampledPlan {
             return Vec::new();
         };
         let measured = self.runs.iter().map(|run| run.key);
-        let there = measured.chain(self.issues.unmeasured.iter().map(|run| run.key));
+        let there = measured.chain(self.unmeasured.iter().map(|run| run.key));
         sharding.division(&self.plan).missing(there)
     }
 
@@ -284,7 +256,7 @@ impl SampledPlan {
             && !self.plan.measure.until_decided;
         // One of which all runs fail ends complete before its time.
         let is_whole = self.ended == Some(PlanEnd::Complete) && !self.runs.is_empty();
-        let there = (self.runs.len() + self.issues.unmeasured.len()) as u64;
+        let there = (self.runs.len() + self.unmeasured.len()) as u64;
         let asked = u64::from(self.plan.measure.rounds) * self.cells.len() as u64;
         (is_fixed && is_whole && there < asked).then_some((there, asked))
     }
@@ -318,42 +290,6 @@ impl SampledPlan {
     pub fn has_guests(&self) -> bool {
         self.backend == SampledPlan::LAB
     }
-
-    /// The values of the run at this position of `runs`.
-    pub fn values_of(&self, run: usize) -> &[SampledValue] {
-        self.part_of(run, &self.values, |run| run.first_value)
-    }
-
-    /// The workers of the run at this position of `runs`.
-    pub fn workers_of(&self, run: usize) -> &[SampledWorker] {
-        self.part_of(run, &self.workers, |run| run.first_worker)
-    }
-
-    fn part_of<'a, T>(
-        &self,
-        run: usize,
-        all: &'a [T],
-        first: impl Fn(&SampledRun) -> u32,
-    ) -> &'a [T] {
-        let end = self.runs.get(run + 1).map_or(all.len(), |next| first(next) as usize);
-        &all[first(&self.runs[run]) as usize..end]
-    }
-
-    /// The disturbances of the run at this position of `runs`.
-    pub fn disturbances_of(&self, run: usize) -> impl Iterator<Item = &Disturbance> {
-        of_run(&self.issues.disturbed, run, |(of, _)| *of).iter().map(|(_, found)| found)
-    }
-
-    /// The knobs of the run at this position of `runs` that did not read back as asked.
-    pub fn untaken_of(&self, run: usize) -> impl Iterator<Item = &KnobMismatch> {
-        let untaken = of_run(&self.issues.untaken, run, |(of, _)| *of).iter();
-        untaken.map(|(_, knob)| &self.issues.mismatches[*knob as usize])
-    }
-
-    /// The metrics of the run at this position of `runs` that have no value.
-    pub fn unknown_of(&self, run: usize) -> &[UnknownValue] {
-        of_run(&self.issues.unknown, run, |unknown| unknown.run)
-    }
 }
 
 /// The position of `one` in a list that has each once; it is added where it is not there yet.
@@ -365,43 +301,11 @@ pub fn place_of<T: PartialEq>(all: &mut Vec<T>, one: T) -> u32 {
     at as u32
 }
 
-/// The entries of one run, of a list that is sorted by run.
-fn of_run<T>(list: &[T], run: usize, of: impl Fn(&T) -> u32) -> &[T] {
-    let begins = list.partition_point(|entry| (of(entry) as usize) < run);
-    let length = list[begins..].partition_point(|entry| of(entry) as usize == run);
-    &list[begins..begins + length]
-}
-
-impl SampledPool {
-    /// `None` where the plan names no pool, or the run did not read it back.
-    pub fn from_readings(
-        plan: &Plan,
-        knobs: &[KnobReading],
-        cpus: &Option<CpuSet>,
-    ) -> Option<SampledPool> {
-        plan.placement.pool.as_ref()?;
-        let reading = knobs.iter().find(|reading| reading.knob == KnobReading::POOL)?;
-        Some(SampledPool { reading: reading.clone(), cpus: cpus.clone() })
-    }
-}
-
 impl SampledWorker {
     /// The position in the work of the set at this place of a result; `None`: the work has another
     /// there.
     pub fn set_of(work: &Work, at: usize, name: &str) -> Option<u16> {
         work.sets.get(at).filter(|own| own.name == name)?;
         u16::try_from(at).ok()
-    }
-}
-
-impl RunIssues {
-    /// Adds a mismatch of the last run that has any, or of a later one.
-    pub fn add_mismatch(&mut self, run: u32, reading: KnobReading) {
-        let KnobReading { knob, asked, got } = reading;
-        let at = place_of(&mut self.mismatches, KnobMismatch { knob, asked, got });
-        let entry = (run, at);
-        if !of_run(&self.untaken, run as usize, |(of, _)| *of).contains(&entry) {
-            self.untaken.push(entry);
-        }
     }
 }

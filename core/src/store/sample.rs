@@ -2,13 +2,12 @@
 //! of disturbances and knobs only what a reader of the values has to know.
 //!
 //! Rows hang on a run and are clustered by its number, and the runs of a plan mostly follow
-//! each other. So a stretch of them is one pass over two tables in parallel. Kinds of metrics
-//! are compared by their numbers, and reasons are kept once.
+//! each other. So a stretch of them is one pass over each table. Kinds of metrics are compared by their numbers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, Row, Rows};
+use rusqlite::{Connection, OptionalExtension, Params, Row};
 
 use super::column::{misfit, unsigned};
 use super::connection::Store;
@@ -67,7 +66,7 @@ impl Store {
             let none = SampledPlan::without_runs(&backend, plan, cells, environments);
             let plan = SampledPlan { id, started_unix_ns, sharding, ended, ..none };
             let mut samples = Samples { plan, ..Samples::default() };
-            samples.plan.issues.unmeasured = unmeasured(&stored, samples.plan.cells.len());
+            samples.plan.unmeasured = unmeasured(&stored, samples.plan.cells.len());
             let follow = |run: &CheckedRun, next: &CheckedRun| {
                 next.row.run == run.row.run + 1 && run.is_damaged() == next.is_damaged()
             };
@@ -103,19 +102,20 @@ fn unmeasured(runs: &[CheckedRun], cells: usize) -> Vec<Unmeasured> {
 #[derive(Default)]
 struct Samples {
     plan: SampledPlan,
-    /// The number of each of the plan's runs, ascending.
-    numbers: Vec<i64>,
+    /// Each of the plan's runs, ascending by number.
+    rows: Vec<RunRows>,
     /// The number of each of the plan's guests.
     guest_numbers: Vec<i64>,
     sets: Vec<Set>,
-    /// Name to operation to position in `sets`.
-    ids: HashMap<String, HashMap<String, usize>>,
-    /// The sets of the run at hand; `None`: its values are no samples.
-    present: Vec<Option<usize>>,
     kinds: Kinds,
-    /// The last reason why each of the plan's metrics was unknown.
-    reasons: Vec<Option<Arc<str>>>,
     roles: Vec<Arc<str>>,
+}
+
+/// A run by which rows name it.
+struct RunRows {
+    number: i64,
+    /// By the number of a set, its position in [`Samples::sets`]; `None`: its values are no samples.
+    sets: Vec<Option<usize>>,
 }
 
 /// Worker sets of one name that count the same operation.
@@ -135,6 +135,8 @@ struct Kinds {
     seen: Vec<u64>,
     /// Counts the sets of all runs.
     stamp: u64,
+    /// The run and the number of the last of these sets.
+    last: Option<(usize, i64)>,
 }
 
 impl Samples {
@@ -142,80 +144,93 @@ impl Samples {
     fn read(&mut self, conn: &Connection, runs: &[CheckedRun]) -> Result<(), Fault> {
         let [Some(first), Some(last)] = [runs.first(), runs.last()] else { return Ok(()) };
         let between = (first.row.run, last.row.run);
-        let begins = self.plan.runs.len();
-        self.read_values(conn, runs, between)?;
-        self.read_issues(conn, between)?;
-        self.read_versions(conn, between)?;
+        self.begin(conn, runs, between)?;
+        self.each(conn, METRICS, between, |own, run, row| own.add(conn, run, row))?;
+        self.each(conn, DISTURBANCES, between, |own, run, row| {
+            own.plan.runs[run].disturbances.push(disturbance(row, 1)?);
+            Ok(())
+        })?;
+        self.each(conn, MISMATCHES, between, |own, run, row| {
+            let reading = knob(row, 1)?;
+            if reading.is_mismatch() {
+                place_of(&mut own.plan.runs[run].mismatches, reading);
+            }
+            Ok(())
+        })?;
+        self.each(conn, VERSIONS, between, Samples::add_version)?;
         if self.plan.plan.measure.turns_ns.is_some() {
-            self.read_switches(conn, between)?;
+            let switches = (between.0, between.1, KnobReading::SWITCH);
+            self.each(conn, SWITCHES, switches, |own, _, row| {
+                own.plan.switches_ns.extend(knob(row, 1)?.switch_ns());
+                Ok(())
+            })?;
         }
         if self.plan.plan.placement.pool.is_some() {
-            self.read_pools(conn, between)?;
+            let pools = (between.0, between.1, KnobReading::POOL);
+            self.each(conn, POOLS, pools, Samples::add_pool)?;
         }
         if SampledPlan::has_solos(&self.plan.plan) {
-            self.read_workers(conn, begins, between)?;
+            self.each(conn, WORKERS, between, Samples::add_worker)?;
         }
         Ok(())
     }
 
-    fn read_values(
+    /// Gives `add` each row and the position of its run; the first column is the run's number. Rows of runs without
+    /// values are passed over.
+    fn each(
+        &mut self,
+        conn: &Connection,
+        sql: &str,
+        params: impl Params,
+        mut add: impl FnMut(&mut Samples, usize, &Row<'_>) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let mut select = conn.prepare_cached(sql)?;
+        let mut rows = select.query(params)?;
+        while let Some(row) = rows.next()? {
+            let number: i64 = row.get(0)?;
+            if let Ok(run) = self.rows.binary_search_by_key(&number, |run| run.number) {
+                add(self, run, row)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds those runs that were measured, without rows that hang on them.
+    fn begin(
         &mut self,
         conn: &Connection,
         runs: &[CheckedRun],
         between: (i64, i64),
     ) -> Result<(), Fault> {
-        let (mut sets, mut metrics) = (conn.prepare_cached(SETS)?, conn.prepare_cached(METRICS)?);
-        let mut sets = SetRows { rows: sets.query(between)?, ahead: None };
-        let mut metrics = metrics.query(between)?;
-        let mut runs = runs.iter();
-        let (mut run, mut set) = (None, None);
-        while let Some(row) = metrics.next()? {
-            let (of_run, of_set) = (row.get(0)?, row.get(1)?);
-            while run.is_none_or(|run| run < of_run)
-                && let Some(next) = runs.next()
-            {
-                self.begin(conn, next, &mut sets)?;
-                (run, set) = (Some(next.row.run), None);
-            }
-            if set.replace(of_set) != Some(of_set) {
-                self.kinds.stamp += 1;
-            }
-            self.add(conn, of_set, row)?;
+        let mut select = conn.prepare_cached(SETS)?;
+        let mut rows = select.query(between)?;
+        let mut sets: Vec<(i64, usize)> = Vec::new();
+        while let Some(row) = rows.next()? {
+            sets.push((row.get(0)?, self.set(text(row, 1)?, text(row, 2)?)));
         }
-        runs.try_for_each(|run| self.begin(conn, run, &mut sets))
-    }
-
-    fn begin(
-        &mut self,
-        conn: &Connection,
-        run: &CheckedRun,
-        sets: &mut SetRows<'_>,
-    ) -> Result<(), Fault> {
-        let row = &run.row;
-        self.present.clear();
-        while let Some(set) = sets.next_of(row.run, self)? {
-            let name = &self.sets[set].name;
-            let is_second =
-                self.present.iter().flatten().any(|&before| self.sets[before].name == *name);
-            let work = self.work_of(run);
-            let is_sample = work.is_some_and(|work| SampledPlan::takes(work, name)) && !is_second;
-            self.present.push(is_sample.then_some(set));
-        }
-        if self.work_of(run).is_some() {
+        for run in runs {
+            let row = &run.row;
+            let Some(work) = self.work_of(run) else { continue };
+            let begins = sets.partition_point(|(of, _)| *of < row.run);
+            let mut present: Vec<Option<usize>> = Vec::new();
+            for &(_, set) in sets[begins..].iter().take_while(|(of, _)| *of == row.run) {
+                let name = &self.sets[set].name;
+                let is_second = present.iter().flatten().any(|&own| self.sets[own].name == *name);
+                let is_sample = SampledPlan::takes(work, name) && !is_second;
+                present.push(is_sample.then_some(set));
+            }
             let (Some(started), Some(measured)) = (row.started_unix_ns, row.measured_ns) else {
                 return Err(Fault::Damaged("a run has no time".to_string()));
             };
-            self.numbers.push(row.run);
+            self.rows.push(RunRows { number: row.run, sets: present });
             let guest = row.guest.map(|number| self.guest(conn, number)).transpose()?;
             self.plan.runs.push(SampledRun {
                 key: row.key,
                 environment: row.environment,
-                first_value: count(self.plan.values.len())?,
-                first_worker: count(self.plan.workers.len())?,
                 guest,
-                pool: None,
                 started_unix_ns: started as u64,
                 measured_ns: measured as u64,
+                ..SampledRun::default()
             });
         }
         Ok(())
@@ -237,106 +252,52 @@ impl Samples {
         count(self.plan.guests.len() - 1)
     }
 
-    /// Reads the issues of consecutive runs, which have been read.
-    fn read_issues(&mut self, conn: &Connection, between: (i64, i64)) -> Result<(), Fault> {
-        let mut select = conn.prepare_cached(DISTURBANCES)?;
-        let mut rows = select.query(between)?;
-        while let Some(row) = rows.next()? {
-            let Ok(run) = self.numbers.binary_search(&row.get(0)?) else { continue };
-            self.plan.issues.disturbed.push((count(run)?, disturbance(row, 1)?));
-        }
-        let mut select = conn.prepare_cached(MISMATCHES)?;
-        let mut rows = select.query(between)?;
-        while let Some(row) = rows.next()? {
-            let Ok(run) = self.numbers.binary_search(&row.get(0)?) else { continue };
-            let reading = knob(row, 1)?;
-            if reading.is_mismatch() {
-                self.plan.issues.add_mismatch(count(run)?, reading);
-            }
+    /// A row of [`VERSIONS`].
+    fn add_version(&mut self, run: usize, row: &Row<'_>) -> Result<(), Fault> {
+        let cell = self.plan.runs[run].key.cell;
+        let own = SampledVersion { cell, set: row.get(1)?, version: row.get(2)? };
+        let versions = &mut self.plan.versions;
+        if let Err(place) = versions.binary_search(&own) {
+            versions.insert(place, own);
         }
         Ok(())
     }
 
-    /// Reads the times of switches of consecutive runs in turns, which have been read.
-    fn read_switches(&mut self, conn: &Connection, between: (i64, i64)) -> Result<(), Fault> {
-        let mut select = conn.prepare_cached(SWITCHES)?;
-        let mut rows = select.query((between.0, between.1, KnobReading::SWITCH))?;
-        while let Some(row) = rows.next()? {
-            self.plan.issues.switches_ns.extend(knob(row, 1)?.switch_ns());
+    /// A row of [`POOLS`]: the first of a run counts.
+    fn add_pool(&mut self, run: usize, row: &Row<'_>) -> Result<(), Fault> {
+        if self.plan.runs[run].pool.is_none() {
+            let (reading, cpus) = (knob(row, 1)?, row.get::<_, Option<String>>(5)?);
+            let cpus = cpus.as_deref().map(pool_cpus).transpose()?;
+            self.plan.runs[run].pool =
+                Some(place_of(&mut self.plan.pools, SampledPool { reading, cpus }));
         }
         Ok(())
     }
 
-    /// Reads the versions that programs of consecutive runs, which have been read, print.
-    fn read_versions(&mut self, conn: &Connection, between: (i64, i64)) -> Result<(), Fault> {
-        let mut select = conn.prepare_cached(VERSIONS)?;
-        let mut rows = select.query(between)?;
-        while let Some(row) = rows.next()? {
-            let Ok(run) = self.numbers.binary_search(&row.get(0)?) else { continue };
-            let cell = self.plan.runs[run].key.cell;
-            let own = SampledVersion { cell, set: row.get(1)?, version: row.get(2)? };
-            let versions = &mut self.plan.versions;
-            if let Err(place) = versions.binary_search(&own) {
-                versions.insert(place, own);
-            }
-        }
-        Ok(())
-    }
-
-    /// The pools of consecutive runs, which have been read.
-    fn read_pools(&mut self, conn: &Connection, between: (i64, i64)) -> Result<(), Fault> {
-        let mut select = conn.prepare_cached(POOLS)?;
-        let mut rows = select.query((between.0, between.1, KnobReading::POOL))?;
-        while let Some(row) = rows.next()? {
-            let Ok(run) = self.numbers.binary_search(&row.get(0)?) else { continue };
-            if self.plan.runs[run].pool.is_none() {
-                let (reading, cpus) = (knob(row, 1)?, row.get::<_, Option<String>>(5)?);
-                let cpus = cpus.as_deref().map(pool_cpus).transpose()?;
-                self.plan.runs[run].pool =
-                    Some(place_of(&mut self.plan.pools, SampledPool { reading, cpus }));
-            }
-        }
-        Ok(())
-    }
-
-    /// The workers of consecutive runs, of which the first is at `begins`.
-    fn read_workers(
-        &mut self,
-        conn: &Connection,
-        begins: usize,
-        between: (i64, i64),
-    ) -> Result<(), Fault> {
-        let mut select = conn.prepare_cached(WORKERS)?;
-        let mut rows = select.query(between)?;
-        let mut row = rows.next()?;
-        for run in begins..self.plan.runs.len() {
-            self.plan.runs[run].first_worker = count(self.plan.workers.len())?;
-            let cell = &self.plan.cells[self.plan.runs[run].key.cell as usize];
-            while let Some(own) = row
-                && let of = own.get::<_, i64>(0)?
-                && of <= self.numbers[run]
-            {
-                let at = own.get::<_, u16>(1)?;
-                let set = SampledWorker::set_of(&cell.work, at.into(), text(own, 2)?);
-                if let Some(set) = set.filter(|_| of == self.numbers[run]) {
-                    let role = interned(&mut self.roles, text(own, 3)?);
-                    let [ops, wall_ns, cpu_ns] =
-                        [unsigned(own, 4)?, unsigned(own, 5)?, unsigned(own, 6)?];
-                    self.plan.workers.push(SampledWorker { set, role, ops, wall_ns, cpu_ns });
-                }
-                row = rows.next()?;
-            }
+    /// A row of [`WORKERS`].
+    fn add_worker(&mut self, run: usize, row: &Row<'_>) -> Result<(), Fault> {
+        let run = &mut self.plan.runs[run];
+        let work = &self.plan.cells[run.key.cell as usize].work;
+        let at: u16 = row.get(1)?;
+        if let Some(set) = SampledWorker::set_of(work, at.into(), text(row, 2)?) {
+            let role = interned(&mut self.roles, text(row, 3)?);
+            let [ops, wall_ns, cpu_ns] = [unsigned(row, 4)?, unsigned(row, 5)?, unsigned(row, 6)?];
+            run.workers.push(SampledWorker { set, role, ops, wall_ns, cpu_ns });
         }
         Ok(())
     }
 
     /// A row of [`METRICS`].
-    fn add(&mut self, conn: &Connection, number: i64, row: &Row<'_>) -> Result<(), Fault> {
-        let present = usize::try_from(number).ok().and_then(|number| self.present.get(number));
-        let Some(present) = present else {
+    fn add(&mut self, conn: &Connection, run: usize, row: &Row<'_>) -> Result<(), Fault> {
+        let number: i64 = row.get(1)?;
+        let sets = &self.rows[run].sets;
+        let Some(present) = usize::try_from(number).ok().and_then(|number| sets.get(number)) else {
             return Err(Fault::Damaged(format!("a run has no worker set {number}")));
         };
         let Some(set) = *present else { return Ok(()) };
+        if self.kinds.last.replace((run, number)) != Some((run, number)) {
+            self.kinds.stamp += 1;
+        }
         let Some((kind, at)) = self.kinds.first_of(conn, row.get(2)?)? else { return Ok(()) };
         let value = row.get::<_, Option<f64>>(3)?.map(|value| kind.possible(value));
         let set = &mut self.sets[set];
@@ -349,40 +310,30 @@ impl Samples {
                 let metric = count(self.plan.metrics.len())?;
                 let (name, ops) = (set.name.clone(), set.ops.clone());
                 self.plan.metrics.push(SampledMetric { set: name, ops, kind: kind.clone() });
-                self.reasons.push(None);
                 *set.metrics[at].insert(metric)
             }
         };
-        match value {
-            Some(Reading::Known(value)) => self.plan.values.push(SampledValue { metric, value }),
-            Some(Reading::Unknown(why)) => self.add_unknown(metric, &why)?,
-            None => self.add_unknown(metric, text(row, 4)?)?,
-        }
-        Ok(())
-    }
-
-    /// Adds an unknown value to the last run.
-    fn add_unknown(&mut self, metric: u32, reason: &str) -> Result<(), Fault> {
-        let run = count(self.plan.runs.len() - 1)?;
-        let last = &mut self.reasons[metric as usize];
-        let reason = match last {
-            Some(last) if **last == *reason => Arc::clone(last),
-            _ => Arc::clone(last.insert(reason.into())),
+        let run = &mut self.plan.runs[run];
+        let reason = match value {
+            Some(Reading::Known(value)) => {
+                run.values.push(SampledValue { metric, value });
+                return Ok(());
+            }
+            Some(Reading::Unknown(why)) => why,
+            None => text(row, 4)?.to_string(),
         };
-        self.plan.issues.unknown.push(UnknownValue { run, metric, reason });
+        run.unknown.push(UnknownValue { metric, reason });
         Ok(())
     }
 
     /// The position in `sets`.
     fn set(&mut self, name: &str, ops: &str) -> usize {
-        if let Some(&set) = self.ids.get(name).and_then(|by_ops| by_ops.get(ops)) {
-            return set;
-        }
-        let set = self.sets.len();
-        self.ids.entry(name.to_string()).or_default().insert(ops.to_string(), set);
-        let (name, ops) = (name.to_string(), ops.to_string());
-        self.sets.push(Set { name, ops, metrics: Vec::new() });
-        set
+        let known = self.sets.iter().position(|own| own.name == name && own.ops == ops);
+        known.unwrap_or_else(|| {
+            let (name, ops) = (name.to_string(), ops.to_string());
+            self.sets.push(Set { name, ops, metrics: Vec::new() });
+            self.sets.len() - 1
+        })
     }
 }
 
@@ -413,35 +364,6 @@ impl Kinds {
         let Some((kind, name)) = &self.known[at] else { return Ok(None) };
         let is_first = std::mem::replace(&mut self.seen[*name], self.stamp) != self.stamp;
         Ok(is_first.then_some((kind, at)))
-    }
-}
-
-/// Rows of [`SETS`].
-struct SetRows<'s> {
-    rows: Rows<'s>,
-    /// Read already: the number of its run and its position in [`Samples::sets`].
-    ahead: Option<(i64, usize)>,
-}
-
-impl SetRows<'_> {
-    /// The next set of this run; rows of runs before it are passed over.
-    fn next_of(&mut self, run: i64, samples: &mut Samples) -> Result<Option<usize>, Fault> {
-        loop {
-            let (of_run, set) = match self.ahead.take() {
-                Some(ahead) => ahead,
-                None => match self.rows.next()? {
-                    Some(row) => (row.get(0)?, samples.set(text(row, 1)?, text(row, 2)?)),
-                    None => return Ok(None),
-                },
-            };
-            if of_run == run {
-                return Ok(Some(set));
-            }
-            if of_run > run {
-                self.ahead = Some((of_run, set));
-                return Ok(None);
-            }
-        }
     }
 }
 

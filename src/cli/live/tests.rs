@@ -245,12 +245,11 @@ fn failures_alone_and_no_result_yet() {
 fn spoilt_rounds_that_will_count_are_shown() {
     let job = job("t", "rounds = 10", TWO_WORKS);
     let (mut state, mut plan) = after(&job, Null::default(), 12);
-    plan.issues.disturbed = (0..12)
-        .map(|run| {
-            let (kind, detail) = (DisturbanceKind::Steal, String::new());
-            (run, Disturbance { share: Some(0.3), fact: DisturbanceFact::Text { kind, detail } })
-        })
-        .collect();
+    for run in &mut plan.runs {
+        let (kind, detail) = (DisturbanceKind::Steal, String::new());
+        let fact = DisturbanceFact::Text { kind, detail };
+        run.disturbances = vec![Disturbance { share: Some(0.3), fact }];
+    }
     state.answer(&analysis(&plan, None), None);
     let scene = scene_of(&state);
     assert_eq!(scene.rows.len(), 10);

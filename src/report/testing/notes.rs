@@ -1,7 +1,7 @@
 //! One note of each kind.
 
 use crate::analysis::{Difference, HostKind, NoValue, Note, Pooled, Unheeded, Weights};
-use crate::model::{Disturbance, DisturbanceFact, DisturbanceKind, KnobMismatch, Reading, Value};
+use crate::model::{Disturbance, DisturbanceFact, DisturbanceKind, KnobReading, Reading, Value};
 use crate::stats::NoEffect;
 
 /// One of each, about things of this name; a new one does not compile until it is here.
@@ -9,7 +9,7 @@ pub fn notes(name: &str) -> Vec<Note> {
     let name = || name.to_string();
     let names = || vec![name(), name()];
     let value = || Value::Text(name());
-    let mismatch = || KnobMismatch { knob: name(), asked: value(), got: Reading::Known(value()) };
+    let mismatch = || KnobReading { knob: name(), asked: value(), got: Reading::Known(value()) };
     let disturbance = Disturbance {
         share: Some(0.3),
         fact: DisturbanceFact::Text { kind: DisturbanceKind::Steal, detail: name() },

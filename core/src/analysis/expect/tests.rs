@@ -110,7 +110,11 @@ fn a_range_is_judged_where_values_are_0() {
         let mut measured = rounds(plan("p1", 1, &["default", "batch"]), 0..so_many, &[1.0, 1.0]);
         let wanted = measured.metrics.iter().position(|own| own.kind.name == "switches").unwrap();
         let keys: Vec<_> = measured.runs.iter().map(|run| run.key).collect();
-        let values = measured.values.iter_mut().filter(|of| of.metric as usize == wanted);
+        let values = measured
+            .runs
+            .iter_mut()
+            .flat_map(|run| &mut run.values)
+            .filter(|of| of.metric as usize == wanted);
         for (value, key) in values.zip(keys) {
             value.value = if key.cell == 0 { default(key.round) } else { batch(key.round) };
         }

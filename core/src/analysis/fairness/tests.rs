@@ -58,9 +58,9 @@ impl Invented {
     fn done(&mut self, cell: u32, round: u32, sets: &[Workers]) {
         let plan = &mut self.plan;
         let work = plan.cells[cell as usize].work.clone();
-        plan.runs.push(testing::sampled_run(plan, RunKey { round, cell }));
+        let mut run = testing::sampled_run(plan, RunKey { round, cell });
         for (at, (set, own)) in work.sets.iter().zip(sets).enumerate() {
-            plan.workers.extend(own.iter().map(|&(cpus, ops)| SampledWorker {
+            run.workers.extend(own.iter().map(|&(cpus, ops)| SampledWorker {
                 set: at as u16,
                 role: "worker".into(),
                 ops,
@@ -73,9 +73,10 @@ impl Invented {
                 let (unit, direction) = (Unit::OpsPerS, Direction::HigherIsBetter);
                 let throughput = testing::metric("throughput", unit, direction, Statistic::Rate);
                 plan.metrics.push(SampledMetric { set: set.name.clone(), ..throughput });
-                plan.values.push(SampledValue { metric, value });
+                run.values.push(SampledValue { metric, value });
             }
         }
+        plan.runs.push(run);
     }
 
     fn knob(&mut self, variant: &str, knob: &str, value: Value) {
@@ -334,7 +335,7 @@ fn workers_of_a_role_want_what_that_role_wants_alone() {
     plan.place(Some("0-7"));
     plan.done(0, 0, &[&[(0.1, 0), (0.9, 10)]]);
     plan.done(1, 0, &[&[(0.1, 0), (0.9, 10), (0.1, 0), (0.9, 10)]]);
-    let messages = plan.plan.workers.iter_mut().step_by(2);
+    let messages = plan.plan.runs.iter_mut().flat_map(|run| &mut run.workers).step_by(2);
     messages.for_each(|worker| worker.role = "message".into());
     let found = plan.only();
     let half = Some(0.5);
@@ -441,8 +442,7 @@ fn held(variant: Option<&str>, own: [Option<&str>; 2], placed: Option<&str>) -> 
 fn figures_of_a_worker_that_was_measured_for_no_time_are_unknown() {
     let mut plan = Invented::same(0.5, &[0.5; 2]);
     for run in 0..plan.plan.runs.len() {
-        let first = plan.plan.runs[run].first_worker as usize;
-        plan.plan.workers[first].wall_ns = 0;
+        plan.plan.runs[run].workers[0].wall_ns = 0;
     }
     let found = plan.only();
     for (name, .., figure) in &found.sets[0].figures {

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Disturbance, DisturbanceFact, DisturbanceKind, GuestKernel, KnobMismatch, PlanEnd,
-    SCHED_PROBES, SampledPlan, SampledVersion, Unmeasured,
+    Disturbance, DisturbanceFact, DisturbanceKind, GuestKernel, KnobReading, PlanEnd, SCHED_PROBES,
+    SampledPlan, SampledVersion, Unmeasured,
 };
 use crate::stats::{Unjudged, Verdict};
 
@@ -217,10 +217,10 @@ fn knobs(context: &Context) -> Vec<Note> {
     for (at, side) in context.sides().enumerate() {
         let label = || side.label.clone();
         let mut never: Vec<(Note, String)> = Vec::new();
-        let mut found: Vec<(&KnobMismatch, usize, usize)> = Vec::new();
+        let mut found: Vec<(&KnobReading, usize, usize)> = Vec::new();
         for (work, values) in values(context.shown, at) {
             for (mismatch, runs) in &values.mismatches {
-                let KnobMismatch { knob, asked, .. } = *mismatch;
+                let KnobReading { knob, asked, .. } = *mismatch;
                 let own = values.mismatches.iter();
                 let own = own.filter(|(other, _)| (&other.knob, &other.asked) == (knob, asked));
                 if own.map(|(_, runs)| runs).sum::<usize>() >= values.runs {
@@ -266,8 +266,7 @@ fn disturbances(context: &Context, works: &[WorkTable]) -> Vec<Note> {
         let sides = work.runs.iter().enumerate();
         for (side, run) in sides.flat_map(|(side, runs)| runs.iter().map(move |run| (side, run))) {
             let mut kinds = BTreeSet::new();
-            let all = context.plans[run.plan].disturbances_of(run.order);
-            for own in all {
+            for own in &context.plans[run.plan].runs[run.order].disturbances {
                 let key = (own.kind(), touches_headline(work, &own.fact));
                 let none = || (vec![0; context.sides.len()], own);
                 let (runs, worst) = found.entry(key).or_insert_with(none);

@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::*;
 use crate::analysis::testing::{disturb, lose, mismatch};
 use crate::model::{
-    Calibration, Disturbance, DisturbanceFact, DisturbanceKind, KnobMismatch, Placement, Reading,
+    Calibration, Disturbance, DisturbanceFact, DisturbanceKind, KnobReading, Placement, Reading,
     RunKey, SampledVersion, Value,
 };
 
@@ -324,7 +324,7 @@ fn a_knob_that_read_back_otherwise_is_noted_and_a_gap_where_it_never_took() {
     };
     let value = |text: &str| Value::Text(text.to_string());
     let (knob, asked) = (text("policy"), value("batch"));
-    let mismatch = KnobMismatch {
+    let mismatch = KnobReading {
         knob: knob.clone(),
         asked: asked.clone(),
         got: Reading::Known(value("other")),
@@ -430,8 +430,8 @@ fn latencies_under_way_are_said_where_a_headline_metric_is_a_bound() {
         };
         let mut facts = vec![fact(&set, "wakeup_max", 9)];
         facts.extend((at < 3).then(|| fact(&set, "wakeup_p99", 2)));
-        let facts = facts.into_iter().map(|fact| (at as u32, Disturbance { share: None, fact }));
-        plan.issues.disturbed.extend(facts);
+        let facts = facts.into_iter().map(|fact| Disturbance { share: None, fact });
+        plan.runs[at].disturbances.extend(facts);
     }
     let notes = analysed(&[plan], &["default", "batch"]).notes;
     let [

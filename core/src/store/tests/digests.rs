@@ -119,7 +119,7 @@ fn runs_that_are_gone_are_named_and_cost_themselves_alone() {
         let is_lost = |outcome: &Outcome| matches!(outcome, Outcome::Failed { reason } if reason.ends_with("is not there"));
         assert!(lost.iter().all(|run| is_lost(&run.outcome)), "{lost:?}");
         let sampled = store.sampled("plan").unwrap();
-        let unmeasured = sampled.issues.unmeasured.iter().map(|run| run.key).collect::<Vec<_>>();
+        let unmeasured = sampled.unmeasured.iter().map(|run| run.key).collect::<Vec<_>>();
         assert_eq!((unmeasured, sampled.runs.len()), (gone.clone(), left.len()), "{which}");
         let counts = store.plan_heads().unwrap()[0].runs;
         assert_eq!((counts.done, counts.failed), (left.len() as u64, gone.len() as u64), "{which}");

@@ -116,7 +116,7 @@ pub fn sampled(record: &Record) -> SampledPlan {
             continue;
         }
         let Outcome::Done { result } = &run.outcome else {
-            sampled.issues.unmeasured.extend(unmeasured(run));
+            sampled.unmeasured.extend(unmeasured(run));
             continue;
         };
         add_run(&mut sampled, run.key, run.environment, result);
@@ -135,25 +135,29 @@ pub fn sampled(record: &Record) -> SampledPlan {
 }
 
 fn add_run(plan: &mut SampledPlan, key: RunKey, environment: u32, result: &RunResult) {
-    let at = plan.runs.len() as u32;
-    plan.issues.disturbed.extend(result.disturbances.iter().map(|found| (at, found.clone())));
+    let mut mismatches = Vec::new();
     for reading in result.knobs.iter().filter(|reading| reading.is_mismatch()) {
-        plan.issues.add_mismatch(at, reading.clone());
+        if !mismatches.contains(reading) {
+            mismatches.push(reading.clone());
+        }
     }
-    let switches = result.knobs.iter().filter_map(KnobReading::switch_ns);
-    plan.issues.switches_ns.extend(switches);
+    plan.switches_ns.extend(result.knobs.iter().filter_map(KnobReading::switch_ns));
     let guest = result.guest.clone().map(|guest| place_of(&mut plan.guests, guest));
-    let pool = SampledPool::from_readings(&plan.plan, &result.knobs, &result.pool_cpus);
-    let pool = pool.map(|pool| place_of(&mut plan.pools, pool));
+    let mut knobs = result.knobs.iter().filter(|_| plan.plan.placement.pool.is_some());
+    let pool = knobs.find(|reading| reading.knob == KnobReading::POOL).cloned();
+    let pool = pool.map(|reading| {
+        place_of(&mut plan.pools, SampledPool { reading, cpus: result.pool_cpus.clone() })
+    });
     plan.runs.push(SampledRun {
         key,
         environment,
-        first_value: plan.values.len() as u32,
-        first_worker: plan.workers.len() as u32,
         guest,
         pool,
         started_unix_ns: result.started_unix_ns,
         measured_ns: result.measured_ns,
+        disturbances: result.disturbances.clone(),
+        mismatches,
+        ..SampledRun::default()
     });
 }
 
@@ -165,7 +169,7 @@ fn add_values(
     sets: &[SetResult],
     found: &mut HashMap<SampledMetric, u32>,
 ) {
-    let run = plan.runs.len() as u32 - 1;
+    let run = plan.runs.last_mut().expect("a run");
     let mut names = HashSet::new();
     for set in sets {
         if !SampledPlan::takes(work, &set.name) || !names.insert(&set.name) {
@@ -184,22 +188,18 @@ fn add_values(
                 metrics.len() as u32 - 1
             });
             match metric.value.clone().and_then(|value| metric.kind.possible(value)) {
-                Reading::Known(value) => {
-                    plan.values.push(SampledValue { metric: at, value });
-                }
-                Reading::Unknown(why) => {
-                    let reason = why.into();
-                    plan.issues.unknown.push(UnknownValue { run, metric: at, reason });
-                }
+                Reading::Known(value) => run.values.push(SampledValue { metric: at, value }),
+                Reading::Unknown(reason) => run.unknown.push(UnknownValue { metric: at, reason }),
             }
         }
     }
 }
 
 fn add_workers(plan: &mut SampledPlan, work: &Work, sets: &[SetResult]) {
+    let run = plan.runs.last_mut().expect("a run");
     for (at, set) in sets.iter().enumerate() {
         let Some(position) = SampledWorker::set_of(work, at, &set.name) else { continue };
-        plan.workers.extend(set.workers.iter().map(|worker| SampledWorker {
+        run.workers.extend(set.workers.iter().map(|worker| SampledWorker {
             set: position,
             role: worker.role.as_str().into(),
             ops: worker.ops,

@@ -6,9 +6,9 @@ use super::sample;
 use super::*;
 use crate::model::{
     CpuSet, Direction, Disturbance, DisturbanceFact, DisturbanceKind, EnvironmentHead, Guest,
-    GuestKernel, GuestTime, KnobMismatch, KnobReading, Metric, MetricKind, Outcome, PlanEnd,
-    PlanHead, PlanStarted, Reading, RunCounts, RunKey, RunResult, SampledMetric, SampledPlan,
-    SampledPool, SampledValue, SetResult, Unit, Unmeasured, Value, Variant, Work,
+    GuestKernel, GuestTime, KnobReading, Metric, MetricKind, Outcome, PlanEnd, PlanHead,
+    PlanStarted, Reading, RunCounts, RunKey, RunResult, SampledMetric, SampledPlan, SampledPool,
+    SampledRun, SampledValue, SetResult, Unit, Unmeasured, Value, Variant, Work,
 };
 
 /// Each session of a stream, from one start of the plan to the next.
@@ -80,12 +80,11 @@ fn listed(sampled: &SampledPlan) -> Vec<Sample<'_>> {
         let metric = &sampled.metrics[found.metric as usize];
         (&*metric.set, &*metric.kind.name, found.value)
     };
-    let runs = sampled.runs.iter().enumerate();
-    runs.map(|(at, run)| {
-        let values = sampled.values_of(at).iter().map(value).collect();
+    let run = |run: &SampledRun| {
+        let values = run.values.iter().map(value).collect();
         ((run.key.round, run.key.cell), run.environment, values)
-    })
-    .collect()
+    };
+    sampled.runs.iter().map(run).collect()
 }
 
 /// The samples of the events and, where they can be stored, of the store.
@@ -175,21 +174,16 @@ fn issues_of_runs_are_sampled() {
         with(3, &[other.clone(), other.clone()], &[]),
     ];
     let sampled = samples(&events, true);
-    let issues = &sampled.issues;
     let unmeasured = |found: &Unmeasured| (found.key.round, found.is_skipped, found.reason.clone());
     assert_eq!(
-        issues.unmeasured.iter().map(unmeasured).collect::<Vec<_>>(),
+        sampled.unmeasured.iter().map(unmeasured).collect::<Vec<_>>(),
         [(0, false, "killed".to_string()), (2, true, "needs root".to_string())]
     );
-    // The second of the runs that were measured.
-    assert_eq!(issues.disturbed, [(1, load.clone()), (1, steal), (1, load)]);
-    assert_eq!((sampled.disturbances_of(1).count(), sampled.disturbances_of(2).count()), (3, 0));
-    let mismatch = |reading: &KnobReading| {
-        let KnobReading { knob, asked, got } = reading.clone();
-        KnobMismatch { knob, asked, got }
-    };
-    assert_eq!(issues.mismatches, [mismatch(&unread), mismatch(&other)]);
-    assert_eq!(issues.untaken, [(0, 0), (1, 1), (2, 1)]);
+    let [first, second, third] = sampled.runs.as_slice() else { panic!("{:?}", sampled.runs) };
+    assert_eq!(second.disturbances, [load.clone(), steal, load]);
+    assert!(first.disturbances.is_empty() && third.disturbances.is_empty());
+    assert_eq!(first.mismatches, [unread]);
+    assert_eq!([&second.mismatches, &third.mismatches], [&[other.clone()], &[other]]);
     assert!(sampled.pools.is_empty(), "the plan names no pool");
 }
 
@@ -210,14 +204,14 @@ fn reasons_of_unknown_values_are_sampled() {
     ];
     let sampled = samples(&events, true);
     let reasons = |run: usize| -> Vec<(&str, &str)> {
-        let unknown = sampled.unknown_of(run).iter();
+        let unknown = sampled.runs[run].unknown.iter();
         let name = |metric: u32| sampled.metrics[metric as usize].kind.name.as_str();
-        unknown.map(|found| (name(found.metric), &*found.reason)).collect()
+        unknown.map(|found| (name(found.metric), found.reason.as_str())).collect()
     };
     assert_eq!(reasons(0), [("p99", "no samples")]);
     assert_eq!(reasons(1), [("p99", "no samples"), ("p50", "no time")]);
     assert_eq!((reasons(2), reasons(3)), (vec![], vec![]));
-    assert_eq!(sampled.values_of(3).len(), 1);
+    assert_eq!(sampled.runs[3].values.len(), 1);
 }
 
 #[test]
@@ -279,7 +273,8 @@ fn what_a_pool_became_is_sampled() {
     assert_eq!(of_runs, [Some(0), Some(1), None, Some(0)]);
     let expected = |form| SampledPool { reading: pool(form), cpus: cpus("0-1") };
     assert_eq!(sampled.pools, [expected("affinity"), expected("cpuset v1")]);
-    assert!(sampled.issues.mismatches.is_empty(), "a pool is never as asked");
+    let are_as_asked = sampled.runs.iter().all(|run| run.mismatches.is_empty());
+    assert!(are_as_asked, "a pool is never as asked");
 }
 
 /// Two sets compete in the second work; the first has one of them alone.
@@ -315,16 +310,16 @@ fn workers_are_sampled_where_a_set_competes_and_is_alone_elsewhere() {
     };
     let sampled = plan(true);
     let workers = |run: usize| -> Vec<(u16, &str, u64, u64, u64)> {
-        let workers = sampled.workers_of(run).iter();
+        let workers = sampled.runs[run].workers.iter();
         workers.map(|own| (own.set, &*own.role, own.ops, own.wall_ns, own.cpu_ns)).collect()
     };
     let worker = |set, ops: u64| (set, "worker", 1000 + ops, 5_000_000_000, 4_999_000_000);
     assert_eq!(workers(0), [worker(0, 0)]);
     assert_eq!(workers(1), [worker(0, 0), worker(0, 1), worker(1, 0)]);
     assert_eq!(workers(2), [worker(0, 0), worker(0, 1)]);
-    let run = sampled.runs[0];
+    let run = &sampled.runs[0];
     assert_eq!((run.started_unix_ns, run.measured_ns), (0, 5_000_000_000));
-    assert!(plan(false).workers.is_empty());
+    assert!(plan(false).runs.iter().all(|run| run.workers.is_empty()));
 }
 
 #[test]
@@ -355,7 +350,8 @@ fn what_counts_something_else_under_the_same_names_is_another_metric() {
         [("requests", Unit::PerS), ("rounds", Unit::PerS), ("requests", Unit::Ratio)]
             .map(|(ops, unit)| (ops.to_string(), unit))
     );
-    assert_eq!(sampled.values.iter().map(|found| found.metric).collect::<Vec<_>>(), [0, 1, 2, 0]);
+    let values = sampled.runs.iter().flat_map(|run| &run.values);
+    assert_eq!(values.map(|found| found.metric).collect::<Vec<_>>(), [0, 1, 2, 0]);
 }
 
 /// No store has two of them; a stream may.
@@ -392,7 +388,8 @@ fn what_cannot_be_is_unknown() {
         store.conn.execute(&format!("UPDATE metric SET value = {stored}"), []).unwrap();
         let sampled = store.sampled("plan").unwrap();
         assert_eq!(listed(&sampled), [((0, 0), 0, vec![])]);
-        assert!(sampled.issues.unknown[0].reason.starts_with(why), "{:?}", sampled.issues);
+        let unknown = &sampled.runs[0].unknown;
+        assert!(unknown[0].reason.starts_with(why), "{unknown:?}");
         assert_eq!(sampled, record::sampled(&store.record("plan").unwrap()));
         assert!(export(&store).contains(why), "{stored}");
         store.conn.execute("UPDATE metric SET value = 1", []).unwrap();
