@@ -7,8 +7,7 @@ use std::io::Write;
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
-use super::check::Unsound;
-use super::column::{bits, json, parse_line, unsigned};
+use super::column::{bits, json, parse_line, rows, unsigned};
 use super::connection::Store;
 use super::error::{Fault, StoreError};
 use super::note::{Annotations, Note, check_note, check_tag};
@@ -92,7 +91,7 @@ impl Store {
     pub fn tag<'a>(&mut self, of: impl Into<Subject<'a>>, name: &str) -> Result<bool, StoreError> {
         let of = of.into();
         self.change(of, "tag", |conn, number| {
-            check_tag(name).map_err(|why| Fault::Event(why.to_string()))?;
+            check_tag(name).map_err(Fault::Event)?;
             let sql = format!("INSERT OR IGNORE INTO {} VALUES (?1, ?2)", of.tables().0);
             Ok(conn.execute(&sql, params![number, name])? > 0)
         })
@@ -119,7 +118,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let of = of.into();
         self.change(of, "write a note about", |conn, number| {
-            check_note(&note.text).map_err(|why| Fault::Event(why.to_string()))?;
+            check_note(&note.text).map_err(Fault::Event)?;
             let (_, table, column) = of.tables();
             let sql = format!(
                 "INSERT INTO {table} ({column}, written_unix_ns, text) VALUES (?1, ?2, ?3)"
@@ -180,10 +179,10 @@ pub(super) fn add_all(
     annotations: &Annotations,
 ) -> Result<(), StoreError> {
     for name in &annotations.tags {
-        check_tag(name).map_err(Unsound::from)?;
+        check_tag(name).map_err(StoreError::Unsound)?;
     }
     for note in &annotations.notes {
-        check_note(&note.text).map_err(Unsound::from)?;
+        check_note(&note.text).map_err(StoreError::Unsound)?;
     }
     let known = store.annotations(*of)?.notes;
     for name in &annotations.tags {
@@ -196,19 +195,16 @@ pub(super) fn add_all(
 pub(super) fn tags(conn: &Connection, of: &Subject<'_>, number: i64) -> Result<Vec<String>, Fault> {
     let (table, _, column) = of.tables();
     let sql = format!("SELECT name FROM {table} WHERE {column} = ?1 ORDER BY name");
-    let mut select = conn.prepare_cached(&sql)?;
-    Ok(select.query_map([number], |row| row.get(0))?.collect::<Result<_, _>>()?)
+    rows(conn, &sql, [number], |row| row.get(0))
 }
 
 pub(super) fn read(conn: &Connection, of: &Subject<'_>, number: i64) -> Result<Annotations, Fault> {
     let (_, table, column) = of.tables();
     let sql =
         format!("SELECT written_unix_ns, text FROM {table} WHERE {column} = ?1 ORDER BY note");
-    let mut select = conn.prepare_cached(&sql)?;
-    let note = |row: &rusqlite::Row<'_>| {
+    let notes = rows(conn, &sql, [number], |row| {
         Ok(Note { written_unix_ns: unsigned(row, 0)?, text: row.get(1)? })
-    };
-    let notes = select.query_map([number], note)?.collect::<Result<_, _>>()?;
+    })?;
     Ok(Annotations { tags: tags(conn, of, number)?, notes })
 }
 

@@ -1,9 +1,7 @@
 //! Whether a plan that comes from outside can be one of ours: its id is safe in selections
 //! and file names, its cells are the plan's, and its runs have values that can be. Pure.
 
-use thiserror::Error;
-
-use super::note::AnnotationError;
+use super::error::StoreError;
 use crate::model::clean;
 use crate::model::{
     Cell, Measure, Metric, PlanStarted, Reading, RunKey, RunResult, SampledPlan, Statistic,
@@ -15,69 +13,55 @@ const MAX_ID_CHARS: usize = 64;
 const RESERVED_IDS: [&str; 2] = ["last", "all"];
 const MAX_ROUNDS: u32 = 100_000;
 
-/// Why a plan cannot be one of ours, with the value seen.
-#[derive(Debug, PartialEq, Eq, Error)]
-pub enum Unsound {
-    #[error("the plan's id `{shown}` is not 1 to {MAX_ID_CHARS} letters, digits and hyphens")]
-    Id { shown: String },
-    #[error("the plan's id `{shown}` has a meaning of its own in selections")]
-    ReservedId { shown: String },
-    #[error("the plan has {rounds} rounds, not 1 to {MAX_ROUNDS}")]
-    Rounds { rounds: u32 },
-    #[error("the plan's {name} is 0")]
-    Zero { name: &'static str },
-    #[error("the plan has {cells} cells for {works} works and {variants} variants")]
-    Cells { cells: usize, works: usize, variants: usize },
-    #[error("cell {at} is not what the plan has in its place")]
-    Stranger { at: usize },
-    #[error("the plan `{shown}` is not the part of a plan that it says it is")]
-    Part { shown: String },
-    #[error("no event before it starts the plan `{shown}`")]
-    NotStarted { shown: String },
-    #[error("round {} of cell {}: {why}", key.round, key.cell)]
-    Run { key: RunKey, why: String },
-    #[error("{0}")]
-    Annotation(#[from] AnnotationError),
+fn unsound(why: String) -> Result<(), StoreError> {
+    Err(StoreError::Unsound(why))
 }
 
-pub fn plan(started: &PlanStarted) -> Result<(), Unsound> {
+pub fn plan(started: &PlanStarted) -> Result<(), StoreError> {
     id(&started.id)?;
     if started.sharding.as_ref().is_some_and(|own| !own.is_sound() || own.id() != started.id) {
-        return Err(Unsound::Part { shown: started.id.clone() });
+        let id = &started.id;
+        return unsound(format!("the plan `{id}` is not the part of a plan that it says it is"));
     }
     measure(&started.plan.measure)?;
     cells(started)
 }
 
-pub fn id(id: &str) -> Result<(), Unsound> {
+pub fn id(id: &str) -> Result<(), StoreError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let shown = clean(&id.chars().take(MAX_ID_CHARS).collect::<String>());
     if id.is_empty() || id.len() > MAX_ID_CHARS || !id.chars().all(allowed) {
-        return Err(Unsound::Id { shown });
+        return unsound(format!(
+            "the plan's id `{shown}` is not 1 to {MAX_ID_CHARS} letters, digits and hyphens"
+        ));
     }
     if RESERVED_IDS.contains(&id) {
-        return Err(Unsound::ReservedId { shown });
+        return unsound(format!("the plan's id `{shown}` has a meaning of its own in selections"));
     }
     Ok(())
 }
 
-fn measure(measure: &Measure) -> Result<(), Unsound> {
+fn measure(measure: &Measure) -> Result<(), StoreError> {
     if !(1..=MAX_ROUNDS).contains(&measure.rounds) {
-        return Err(Unsound::Rounds { rounds: measure.rounds });
+        let rounds = measure.rounds;
+        return unsound(format!("the plan has {rounds} rounds, not 1 to {MAX_ROUNDS}"));
     }
     let times = [("duration_ns", measure.duration_ns), ("window_ns", measure.window_ns)];
     match times.into_iter().find(|(_, ns)| *ns == 0) {
-        Some((name, _)) => Err(Unsound::Zero { name }),
+        Some((name, _)) => unsound(format!("the plan's {name} is 0")),
         None => Ok(()),
     }
 }
 
 /// Cells are works times variants, the variants fastest, and the index is the position.
-fn cells(started: &PlanStarted) -> Result<(), Unsound> {
+fn cells(started: &PlanStarted) -> Result<(), StoreError> {
     let (plan, cells) = (&started.plan, &started.cells);
     let (works, variants) = (plan.works.len(), plan.variants.len());
     if works == 0 || variants == 0 || works.checked_mul(variants) != Some(cells.len()) {
-        return Err(Unsound::Cells { cells: cells.len(), works, variants });
+        let cells = cells.len();
+        return unsound(format!(
+            "the plan has {cells} cells for {works} works and {variants} variants"
+        ));
     }
     let pairs = plan.works.iter().flat_map(|work| plan.variants.iter().map(move |v| (work, v)));
     let mut expected = pairs.zip(0..);
@@ -90,12 +74,13 @@ fn cells(started: &PlanStarted) -> Result<(), Unsound> {
     let stranger = cells
         .iter()
         .position(|cell| expected.next().is_none_or(|(pair, at)| !is_ours(cell, pair, at)));
-    stranger.map_or(Ok(()), |at| Err(Unsound::Stranger { at }))
+    stranger
+        .map_or(Ok(()), |at| unsound(format!("cell {at} is not what the plan has in its place")))
 }
 
 /// `backend`: of the plan; other tools do not say how long they measured.
-pub fn run(backend: &str, key: RunKey, result: &RunResult) -> Result<(), Unsound> {
-    let refuse = |why: String| Err(Unsound::Run { key, why });
+pub fn run(backend: &str, key: RunKey, result: &RunResult) -> Result<(), StoreError> {
+    let refuse = |why: String| unsound(format!("round {} of cell {}: {why}", key.round, key.cell));
     if result.measured_ns == 0 && backend != SampledPlan::IMPORTED {
         return refuse("measured_ns is 0".to_string());
     }

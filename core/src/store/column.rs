@@ -1,7 +1,7 @@
 //! Between the words of the model and SQLite's columns. Pure.
 
 use rusqlite::types::{Type, ValueRef};
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, Params, Row};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::de::IntoDeserializer;
@@ -80,11 +80,20 @@ pub(super) fn lossy(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
     })
 }
 
+/// The rows that `sql` gives, each as `read` makes it.
+pub(super) fn rows<T, C: FromIterator<T>>(
+    conn: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<C, Fault> {
+    let mut select = conn.prepare_cached(sql)?;
+    Ok(select.query_map(params, read)?.collect::<Result<C, _>>()?)
+}
+
 /// Numbers and ids of plans or scores that `sql` gives.
 pub(super) fn numbered(conn: &Connection, sql: &str) -> Result<Vec<(i64, String)>, Fault> {
-    let mut select = conn.prepare_cached(sql)?;
-    let rows = select.query_map([], |row| Ok((row.get(0)?, lossy(row, 1)?)))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    rows(conn, sql, [], |row| Ok((row.get(0)?, lossy(row, 1)?)))
 }
 
 /// A reading as two columns, of which one is NULL: what is known, and why it is not.

@@ -8,7 +8,6 @@ use rusqlite::ErrorCode;
 use rusqlite::ffi::{SQLITE_CONSTRAINT_FOREIGNKEY, SQLITE_IOERR_SHMSIZE};
 use thiserror::Error;
 
-use super::check::Unsound;
 use super::damage::Damage;
 use super::place::{Kept, Loss, default_path};
 use crate::model::Advice;
@@ -71,8 +70,9 @@ pub enum StoreError {
     Schema { found: u64, known: u32 },
     #[error("line {line} is not an event: {why}")]
     Malformed { line: u64, why: String },
-    #[error(transparent)]
-    Unsound(#[from] Unsound),
+    /// A plan, a run or a note that comes from outside cannot be one of ours.
+    #[error("{0}")]
+    Unsound(String),
     #[error("line {line} cannot be imported: {source}")]
     Line { line: u64, source: Box<StoreError> },
     /// An error in one of several files.

@@ -3,15 +3,14 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::column::{from_json, halves, json, parse_word, reading_of_json};
+use super::column::{from_json, halves, json, parse_word, reading_of_json, rows};
 use super::error::Fault;
 use crate::model::{CpuSet, Disturbance, Guest, KnobReading};
 
 pub(super) fn knobs(conn: &Connection, run: i64) -> Result<Vec<KnobReading>, Fault> {
-    let mut select = conn.prepare_cached(
-        "SELECT knob, asked, got, unknown FROM knob_reading WHERE run = ?1 ORDER BY knob_reading",
-    )?;
-    Ok(select.query_map([run], |row| knob(row, 0))?.collect::<Result<_, _>>()?)
+    let sql =
+        "SELECT knob, asked, got, unknown FROM knob_reading WHERE run = ?1 ORDER BY knob_reading";
+    rows(conn, sql, [run], |row| knob(row, 0))
 }
 
 /// The columns knob, asked, got and unknown from this one on.

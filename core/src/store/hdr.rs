@@ -10,10 +10,7 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{
-    DeserializeError, Deserializer, Serializer, V2DeflateSerializeError, V2DeflateSerializer,
-};
-use thiserror::Error;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 
 const DIGITS: u8 = 3;
 /// Other libraries count in signed 64-bit integers. What lies above is counted at this
@@ -29,52 +26,31 @@ pub(super) struct Encoded {
     pub samples: u64,
 }
 
-/// Why counts do not make a histogram, or bytes are not one of ours.
-#[derive(Debug, Error)]
-pub(super) enum HdrError {
-    #[error("values do not ascend: {before} comes before {after}")]
-    Order { before: u64, after: u64 },
-    #[error("the count {count} of {value} ns is not from 1 to 2^63-1 in all")]
-    Count { value: u64, count: u64 },
-    #[error("{length} bytes are not the length that it names")]
-    Length { length: usize },
-    #[error("{count} exact samples of {value} ns are missing")]
-    Missing { value: u64, count: u64 },
-    #[error("it has {found} samples, and should have {named}")]
-    Samples { found: u128, named: u64 },
-    #[error(transparent)]
-    Bounds(#[from] hdrhistogram::CreationError),
-    #[error(transparent)]
-    Record(#[from] hdrhistogram::RecordError),
-    #[error("{0:?}")]
-    Encode(V2DeflateSerializeError),
-    #[error("{0:?}")]
-    Decode(DeserializeError),
-}
-
-/// Encodes ascending `(value, count)` entries; says what is wrong with others.
-pub(super) fn encode(counts: &[(u64, u64)]) -> Result<Encoded, HdrError> {
+/// Encodes ascending `(value, count)` entries; fails with what is wrong with others.
+pub(super) fn encode(counts: &[(u64, u64)]) -> Result<Encoded, String> {
     if let Some(pair) = counts.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
-        return Err(HdrError::Order { before: pair[0].0, after: pair[1].0 });
+        return Err(format!("values do not ascend: {} comes before {}", pair[0].0, pair[1].0));
     }
     let mut samples = 0u64;
     for &(value, count) in counts {
         samples = samples.saturating_add(count);
         if count == 0 || samples > LARGEST {
-            return Err(HdrError::Count { value, count });
+            return Err(format!("the count {count} of {value} ns is not from 1 to 2^63-1 in all"));
         }
     }
     let top = counts.last().map_or(2, |&(value, _)| value.clamp(2, LARGEST));
-    let mut hdr = Histogram::<u64>::new_with_bounds(1, top, DIGITS)?;
+    let mut hdr =
+        Histogram::<u64>::new_with_bounds(1, top, DIGITS).map_err(|why| why.to_string())?;
     let mut exact = Vec::new();
     for &(value, count) in counts {
-        hdr.record_n(value.min(LARGEST), count)?;
+        hdr.record_n(value.min(LARGEST), count).map_err(|why| why.to_string())?;
         if carrier(&hdr, value) != value {
             exact.push((value, count));
         }
     }
     let mut bytes = Vec::new();
-    V2DeflateSerializer::new().serialize(&hdr, &mut bytes).map_err(HdrError::Encode)?;
+    let encoded = V2DeflateSerializer::new().serialize(&hdr, &mut bytes);
+    encoded.map_err(|why| format!("{why:?}"))?;
     Ok(Encoded { hdr: bytes, exact, samples })
 }
 
@@ -83,20 +59,21 @@ pub(super) fn decode(
     bytes: &[u8],
     exact: &[(u64, u64)],
     samples: u64,
-) -> Result<Vec<(u64, u64)>, HdrError> {
+) -> Result<Vec<(u64, u64)>, String> {
     // The decoder stops where the counts end and would not miss the rest.
     let named = bytes.get(4..8).and_then(|named| named.try_into().ok()).map(u32::from_be_bytes);
     if named.map(|named| named as usize + 8) != Some(bytes.len()) {
-        return Err(HdrError::Length { length: bytes.len() });
+        return Err(format!("{} bytes are not the length that it names", bytes.len()));
     }
     let hdr: Histogram<u64> =
-        Deserializer::new().deserialize(&mut &bytes[..]).map_err(HdrError::Decode)?;
+        Deserializer::new().deserialize(&mut &bytes[..]).map_err(|why| format!("{why:?}"))?;
     let mut counts: BTreeMap<u64, u64> =
         hdr.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect();
     for &(value, count) in exact {
         let rounded = carrier(&hdr, value);
         let left = counts.get(&rounded).and_then(|all| all.checked_sub(count));
-        let left = left.ok_or(HdrError::Missing { value, count })?;
+        let left =
+            left.ok_or_else(|| format!("{count} exact samples of {value} ns are missing"))?;
         if left == 0 {
             counts.remove(&rounded);
         } else {
@@ -106,7 +83,7 @@ pub(super) fn decode(
     }
     let found: u128 = counts.values().map(|count| u128::from(*count)).sum();
     if found != u128::from(samples) {
-        return Err(HdrError::Samples { found, named: samples });
+        return Err(format!("it has {found} samples, and should have {samples}"));
     }
     Ok(counts.into_iter().collect())
 }
@@ -153,7 +130,7 @@ mod tests {
             (&[(5, u64::MAX), (6, u64::MAX)], "the count"),
         ];
         for (counts, why) in cases {
-            let refused = encode(counts).unwrap_err().to_string();
+            let refused = encode(counts).unwrap_err();
             assert!(refused.contains(why), "{refused}");
         }
     }

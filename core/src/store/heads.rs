@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use super::Store;
 use super::annotations::{self, Subject};
-use super::column::{reading, unsigned};
+use super::column::{reading, rows, unsigned};
 use super::error::{Fault, StoreError};
 use super::read::{ended, sharding};
 use crate::model::{EnvironmentHead, PlanEnd, PlanHead, RunCounts};
@@ -117,9 +117,7 @@ fn environments(
 }
 
 fn booted(conn: &Connection, plan: i64) -> Result<Vec<String>, Fault> {
-    let mut select = conn.prepare_cached(BOOTED)?;
-    let releases = select.query_map([plan], |row| row.get(0))?;
-    Ok(releases.collect::<Result<_, _>>()?)
+    rows(conn, BOOTED, [plan], |row| row.get(0))
 }
 
 /// Cells are works times variants, the variants fastest: they are all there when the first

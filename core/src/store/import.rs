@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::Store;
 use super::annotations::{self, Subject};
-use super::check::{self, Unsound};
+use super::check;
 use super::column::numbered;
 use super::damage::Damage;
 use super::error::{Fault, IMPORT, StoreError};
@@ -390,8 +390,8 @@ impl Store {
     ) -> Result<(), StoreError> {
         let annotations::Line::PlanAnnotated { id, annotations } = line;
         let Some(own) = begun.get(id) else {
-            let shown = clean(id);
-            return Err(Unsound::NotStarted { shown }.into());
+            let why = format!("no event before it starts the plan `{}`", clean(id));
+            return Err(StoreError::Unsound(why));
         };
         annotations::add_all(self, &Subject::Plan(own), annotations)
     }

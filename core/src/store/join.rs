@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Store;
-use super::column::{bits, word};
+use super::column::{bits, rows, word};
 use super::error::{Fault, JOIN, StoreError};
 use super::facts::guest;
 use super::read;
@@ -317,12 +317,11 @@ impl<'c> Joining<'c> {
 
     /// Removes the runs of `plan` that are there already.
     fn drop_repeated(&mut self, plan: i64, part: &Arrived) -> Result<(), Fault> {
-        let mut select = self.conn.prepare_cached(
+        let sql =
             "SELECT arrived.run, known.run FROM run arrived JOIN run known USING (round, cell)
-             WHERE arrived.plan = ?1 AND known.plan = ?2 ORDER BY arrived.run",
-        )?;
-        let pairs = select.query_map([plan, self.whole], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let pairs: Vec<(i64, i64)> = pairs.collect::<Result<_, _>>()?;
+             WHERE arrived.plan = ?1 AND known.plan = ?2 ORDER BY arrived.run";
+        let pairs: Vec<(i64, i64)> =
+            rows(self.conn, sql, [plan, self.whole], |row| Ok((row.get(0)?, row.get(1)?)))?;
         for (arrived, known) in pairs {
             let ((key, _), own) = answer(self.conn, arrived)?;
             let ((_, session), other) = answer(self.conn, known)?;
@@ -345,13 +344,10 @@ impl<'c> Joining<'c> {
     /// Moves the runs that are left, and the sessions that measured them.
     fn take(&mut self, plan: i64, part: &Arrived) -> Result<(), Fault> {
         let conn = self.conn;
-        let mut select = conn.prepare_cached(
-            "SELECT environment FROM environment WHERE plan = ?1 AND EXISTS
+        let sql = "SELECT environment FROM environment WHERE plan = ?1 AND EXISTS
                  (SELECT 1 FROM run WHERE run.plan = ?1 AND run.environment = environment.environment)
-             ORDER BY environment",
-        )?;
-        let sessions = select.query_map([plan], |row| row.get(0))?;
-        let sessions: Vec<i64> = sessions.collect::<Result<_, _>>()?;
+             ORDER BY environment";
+        let sessions: Vec<i64> = rows(conn, sql, [plan], |row| row.get(0))?;
         for session in sessions {
             let next: u32 = conn
                 .prepare_cached("SELECT count(*) FROM environment WHERE plan = ?1")?

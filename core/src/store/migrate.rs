@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::column::from_word;
+use super::column::{from_word, rows};
 use super::error::Fault;
 use super::facts::{guest_number, insert_knobs, knobs};
 use super::kind;
@@ -106,6 +106,7 @@ fn take_pools_from_knobs(conn: &Connection) -> Result<(), Fault> {
 }
 
 fn runs_with_knob(conn: &Connection, knob: &str) -> Result<Vec<i64>, Fault> {
-    let mut select = conn.prepare("SELECT run FROM knob_reading WHERE knob = ?1 ORDER BY run")?;
-    Ok(select.query_map([knob], |row| row.get(0))?.collect::<Result<_, _>>()?)
+    rows(conn, "SELECT run FROM knob_reading WHERE knob = ?1 ORDER BY run", [knob], |row| {
+        row.get(0)
+    })
 }

@@ -51,7 +51,7 @@ pub use detail::{PlanDetail, Unmeasured};
 pub use error::StoreError;
 pub use import::{Content, Imported, Source};
 pub use join::{JoinedPlan, Place};
-pub use note::{AnnotationError, Annotations, Note, check_note, check_tag};
+pub use note::{Annotations, Note, check_note, check_tag};
 #[cfg(feature = "parquet")]
 pub use parquet::{ParquetExport, ParquetTarget, TABLES as PARQUET_TABLES};
 pub use place::{Kept, Loss};

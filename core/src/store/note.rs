@@ -22,17 +22,8 @@ pub struct Note {
     pub text: String,
 }
 
-/// Why a tag or a note is refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AnnotationError {
-    #[error("`{}` is not a tag: letters, digits and -_.:/+@, at most {MAX_TAG_CHARS} of them, and not `last`", clean(.0))]
-    Tag(String),
-    #[error("a note has from 1 to {MAX_NOTE_BYTES} bytes, and this one has {0}")]
-    Note(usize),
-}
-
-/// Nothing that a selection reads as something else (`,`, `*`, `=`) or that a terminal acts on.
-pub fn check_tag(name: &str) -> Result<(), AnnotationError> {
+/// Fails with the reason. Nothing that a selection reads as something else (`,`, `*`, `=`) or that a terminal acts on.
+pub fn check_tag(name: &str) -> Result<(), String> {
     let fits = |c: char| c.is_alphanumeric() || "-_.:/+@".contains(c);
     let count = name.chars().count();
     // `last` is the newest, whatever its tags.
@@ -40,15 +31,19 @@ pub fn check_tag(name: &str) -> Result<(), AnnotationError> {
     if is_own && (1..=MAX_TAG_CHARS).contains(&count) && name.chars().all(fits) {
         Ok(())
     } else {
-        Err(AnnotationError::Tag(name.to_string()))
+        Err(format!(
+            "`{}` is not a tag: letters, digits and -_.:/+@, at most {MAX_TAG_CHARS} of them, and not `last`",
+            clean(name)
+        ))
     }
 }
 
-pub fn check_note(text: &str) -> Result<(), AnnotationError> {
+pub fn check_note(text: &str) -> Result<(), String> {
     if !text.trim().is_empty() && text.len() <= MAX_NOTE_BYTES {
         Ok(())
     } else {
-        Err(AnnotationError::Note(text.trim().len()))
+        let bytes = text.trim().len();
+        Err(format!("a note has from 1 to {MAX_NOTE_BYTES} bytes, and this one has {bytes}"))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use rusqlite::Connection;
 
-use super::column::unsigned;
+use super::column::{rows, unsigned};
 use super::connection::Store;
 use super::digest::Part;
 use super::error::{Fault, StoreError};
@@ -87,12 +87,10 @@ impl Store {
 }
 
 fn windows_of(conn: &Connection, number: i64) -> Result<Vec<WorkerWindows>, Fault> {
-    let mut select = conn.prepare_cached(WORKERS)?;
-    let workers = select.query_map([number], |row| {
+    let mut workers: Vec<(i64, WorkerWindows)> = rows(conn, WORKERS, [number], |row| {
         let (set, role) = (row.get(1)?, row.get(2)?);
         Ok((row.get(0)?, WorkerWindows { set, role, windows: Vec::new() }))
     })?;
-    let mut workers: Vec<(i64, WorkerWindows)> = workers.collect::<Result<_, _>>()?;
     let mut select = conn.prepare_cached(WINDOWS)?;
     let mut rows = select.query([number])?;
     while let Some(row) = rows.next()? {

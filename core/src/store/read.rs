@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::column::{from_json, from_word, reading, unless_null, unsigned};
+use super::column::{from_json, from_word, reading, rows, unless_null, unsigned};
 use super::connection::Store;
 use super::damage::reason;
 use super::digest::Part;
 use super::error::{Fault, StoreError};
 use super::facts::{disturbance, guest, knobs, pool_cpus};
-use super::hdr::HdrError;
 use super::run::RunRow;
 use super::{hdr, kind, program, seal};
 use crate::model::{
@@ -87,18 +86,15 @@ pub struct Session {
 
 /// In order; never empty.
 pub(super) fn sessions(conn: &Connection, plan: i64) -> Result<Vec<Session>, Fault> {
-    let mut select = conn.prepare_cached(
-        "SELECT started_unix_ns, json, ended FROM environment WHERE plan = ?1 ORDER BY environment",
-    )?;
-    let sessions: Vec<Session> = select
-        .query_map([plan], |row| {
-            Ok(Session {
-                started_unix_ns: unsigned(row, 0)?,
-                environment: from_json(row, 1)?,
-                ended: ended(row, 2)?,
-            })
-        })?
-        .collect::<Result<_, _>>()?;
+    let sql =
+        "SELECT started_unix_ns, json, ended FROM environment WHERE plan = ?1 ORDER BY environment";
+    let sessions: Vec<Session> = rows(conn, sql, [plan], |row| {
+        Ok(Session {
+            started_unix_ns: unsigned(row, 0)?,
+            environment: from_json(row, 1)?,
+            ended: ended(row, 2)?,
+        })
+    })?;
     if sessions.is_empty() {
         return Err(Fault::Damaged("a plan has no environment".to_string()));
     }
@@ -108,8 +104,8 @@ pub(super) fn sessions(conn: &Connection, plan: i64) -> Result<Vec<Session>, Fau
 /// The event that first started the plan.
 pub(super) fn started(conn: &Connection, plan: i64) -> Result<PlanStarted, Fault> {
     seal::check_plan(conn, plan)?;
-    let mut cells = conn.prepare_cached("SELECT json FROM cell WHERE plan = ?1 ORDER BY cell")?;
-    let cells = cells.query_map([plan], |row| from_json(row, 0))?.collect::<Result<_, _>>()?;
+    let cells = "SELECT json FROM cell WHERE plan = ?1 ORDER BY cell";
+    let cells = rows(conn, cells, [plan], |row| from_json(row, 0))?;
     let mut select = conn.prepare_cached(
         "SELECT event_schema, id, backend, plan.started_unix_ns, source, plan.json,
                 environment.json, judged, sharding
@@ -177,23 +173,11 @@ pub(super) fn outcome(conn: &Connection, row: RunRow) -> Result<Outcome, Fault> 
     }
 }
 
-/// The rows of one run, each as `read` makes it.
-fn collect<T>(
-    conn: &Connection,
-    sql: &str,
-    run: i64,
-    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-) -> Result<Vec<T>, Fault> {
-    let mut select = conn.prepare_cached(sql)?;
-    let rows = select.query_map([run], read)?.collect::<Result<_, _>>()?;
-    Ok(rows)
-}
-
 fn sets(conn: &Connection, run: i64) -> Result<Vec<SetResult>, Fault> {
-    let mut sets = collect(
+    let mut sets: Vec<SetResult> = rows(
         conn,
         "SELECT name, workload, ops, background FROM worker_set WHERE run = ?1 ORDER BY worker_set",
-        run,
+        [run],
         |row| {
             Ok(SetResult {
                 name: row.get(0)?,
@@ -204,10 +188,10 @@ fn sets(conn: &Connection, run: i64) -> Result<Vec<SetResult>, Fault> {
             })
         },
     )?;
-    let programs = collect(
+    let programs: Vec<(i64, Option<String>, Vec<u8>)> = rows(
         conn,
         "SELECT worker_set, version, output FROM program WHERE run = ?1",
-        run,
+        [run],
         |row| Ok((row.get(0)?, row.get(1)?, row.get::<_, Vec<u8>>(2)?)),
     )?;
     for (set, version, output) in programs {
@@ -215,24 +199,24 @@ fn sets(conn: &Connection, run: i64) -> Result<Vec<SetResult>, Fault> {
             .map_err(|why| Fault::Damaged(format!("output of a program of run {run}: {why}")))?;
         set_of(&mut sets, set)?.program = Some(ProgramRecord { version, output });
     }
-    let metrics = collect(
+    let metrics: Vec<(i64, Metric)> = rows(
         conn,
         &format!(
             "SELECT worker_set, value, unknown, {} FROM metric JOIN metric_kind USING (metric_kind)
              WHERE run = ?1 ORDER BY worker_set, metric",
             kind::COLUMNS
         ),
-        run,
+        [run],
         |row| Ok((row.get(0)?, metric(row)?)),
     )?;
     for (set, metric) in metrics {
         set_of(&mut sets, set)?.metrics.push(metric);
     }
-    let histograms = collect(
+    let histograms: Vec<(i64, String, Counts)> = rows(
         conn,
         "SELECT worker_set, name, hdr, exact, samples FROM histogram WHERE run = ?1
          ORDER BY worker_set, histogram",
-        run,
+        [run],
         |row| Ok((row.get(0)?, row.get(1)?, counts(row, 2)?)),
     )?;
     for (set, name, counts) in histograms {
@@ -240,12 +224,12 @@ fn sets(conn: &Connection, run: i64) -> Result<Vec<SetResult>, Fault> {
             .map_err(|why| Fault::Damaged(format!("histogram `{name}` of run {run}: {why}")))?;
         set_of(&mut sets, set)?.histograms.push(NamedHistogram { name, counts });
     }
-    let workers = collect(
+    let workers: Vec<(i64, WorkerResult)> = rows(
         conn,
         "SELECT worker_set, role, tid, ops, wall_ns, cpu_ns, counted_wall_ns,
                 voluntary_switches, involuntary_switches, migrations, run_queue_wait_ns, unknown
          FROM worker WHERE run = ?1 ORDER BY worker",
-        run,
+        [run],
         |row| Ok((row.get(0)?, worker(row)?)),
     )?;
     for (set, worker) in workers {
@@ -267,12 +251,15 @@ fn metric(row: &Row<'_>) -> rusqlite::Result<Metric> {
     Ok(kind.reading(value))
 }
 
+/// Ascending values and how often each came, or why the bytes have none.
+type Counts = Result<Vec<(u64, u64)>, String>;
+
 /// The counts of a histogram, or why they are none: `hdr`, `exact` and `samples` are columns from
 /// `first` on.
 pub(super) fn counts(
     row: &Row<'_>,
     first: usize,
-) -> rusqlite::Result<Result<Vec<(u64, u64)>, HdrError>> {
+) -> rusqlite::Result<Counts> {
     let exact: Option<Vec<_>> = unless_null(row, first + 1, from_json)?;
     let bytes: Vec<u8> = row.get(first)?;
     Ok(hdr::decode(&bytes, &exact.unwrap_or_default(), unsigned(row, first + 2)?))
@@ -300,10 +287,10 @@ fn worker(row: &Row<'_>) -> rusqlite::Result<WorkerResult> {
 }
 
 fn disturbances(conn: &Connection, run: i64) -> Result<Vec<Disturbance>, Fault> {
-    collect(
+    rows(
         conn,
         "SELECT share, json FROM disturbance WHERE run = ?1 ORDER BY disturbance",
-        run,
+        [run],
         |row| disturbance(row, 0),
     )
 }

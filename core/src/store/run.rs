@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
+use super::column::rows;
 use super::digest::Digests;
 use super::error::Fault;
 use crate::model::RunKey;
@@ -70,10 +71,9 @@ pub(super) fn each(
 }
 
 pub(super) fn keys(conn: &Connection, plan: i64) -> Result<BTreeSet<RunKey>, Fault> {
-    let mut select = conn.prepare_cached("SELECT round, cell FROM run WHERE plan = ?1")?;
-    let keys =
-        select.query_map([plan], |row| Ok(RunKey { round: row.get(0)?, cell: row.get(1)? }))?;
-    Ok(keys.collect::<Result<_, _>>()?)
+    rows(conn, "SELECT round, cell FROM run WHERE plan = ?1", [plan], |row| {
+        Ok(RunKey { round: row.get(0)?, cell: row.get(1)? })
+    })
 }
 
 /// The run of this number, which is there.

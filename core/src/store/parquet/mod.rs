@@ -97,7 +97,7 @@ impl Store {
             let snapshot = self.conn.unchecked_transaction()?;
             let plans = self.chosen(&snapshot, selected)?;
             for (_, id) in &plans {
-                check::id(id).map_err(StoreError::from)?;
+                check::id(id)?;
             }
             folder::check(&plans, target)?;
             let mut written = ParquetExport::default();

@@ -183,7 +183,7 @@ fn issues_of_runs_are_sampled() {
     assert_eq!(second.disturbances, [load.clone(), steal, load]);
     assert!(first.disturbances.is_empty() && third.disturbances.is_empty());
     assert_eq!(first.mismatches, [unread]);
-    assert_eq!([&second.mismatches, &third.mismatches], [&[other.clone()], &[other]]);
+    assert_eq!((&second.mismatches, &third.mismatches), (&vec![other.clone()], &vec![other]));
     assert!(sampled.pools.is_empty(), "the plan names no pool");
 }
 
