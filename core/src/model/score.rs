@@ -299,6 +299,31 @@ pub fn task_name(bytes: &[u8]) -> String {
     }
 }
 
+impl TaskScore {
+    /// Adds the counts of another task. The sum does not know what either of them does not count; its `cpus` are the
+    /// lists of both.
+    pub fn add(&mut self, other: &TaskScore) {
+        let sum = |own: &mut Option<u64>, more: Option<u64>| {
+            *own = own.zip(more).map(|(a, b)| a.saturating_add(b))
+        };
+        sum(&mut self.run_ns, other.run_ns);
+        sum(&mut self.voluntary, other.voluntary);
+        sum(&mut self.involuntary, other.involuntary);
+        sum(&mut self.wakeups, other.wakeups);
+        merge(&mut self.wait, &other.wait, Times::merge);
+        merge(&mut self.slice, &other.slice, Times::merge);
+        merge(&mut self.migrations, &other.migrations, Migrations::merge);
+        merge(&mut self.cpus, &other.cpus, |own, more| own.extend(more));
+    }
+}
+
+fn merge<T>(own: &mut Option<T>, more: &Option<T>, with: impl Fn(&mut T, &T)) {
+    match (own.as_mut(), more) {
+        (Some(own), Some(more)) => with(own, more),
+        _ => *own = None,
+    }
+}
+
 impl Times {
     /// The value that a share `q` of the samples does not exceed, within its bucket by rank. `None` without
     /// samples or histogram.

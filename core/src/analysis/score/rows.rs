@@ -33,9 +33,9 @@ pub struct TaskRow {
 
 /// The rows, most run time first.
 pub fn rows<'a>(tasks: impl Iterator<Item = &'a TaskScore>, by: By) -> Vec<TaskRow> {
-    let mut rows: BTreeMap<(String, i32), TaskRow> = BTreeMap::new();
+    let mut sums: BTreeMap<(String, i32), (usize, TaskScore)> = BTreeMap::new();
     for task in tasks {
-        let (label, number) = match by {
+        let key = match by {
             // No task, but what is counted for many.
             _ if task.tid == 0 => (task.name.clone(), 0),
             By::Name => (folded(&task.name), 0),
@@ -43,12 +43,16 @@ pub fn rows<'a>(tasks: impl Iterator<Item = &'a TaskScore>, by: By) -> Vec<TaskR
             By::Cgroup => (task.cgroup.clone().unwrap_or_else(|| "(unknown)".to_string()), 0),
             By::Task => (format!("{} ({})", task.name, task.tid), task.tid),
         };
-        match rows.get_mut(&(label.clone(), number)) {
-            Some(row) => row.add(task),
-            None => _ = rows.insert((label.clone(), number), TaskRow::new(label, task)),
+        match sums.get_mut(&key) {
+            Some((tasks, sum)) => {
+                *tasks += 1;
+                sum.add(task);
+            }
+            None => _ = sums.insert(key, (1, task.clone())),
         }
     }
-    let mut rows: Vec<TaskRow> = rows.into_values().collect();
+    let rows = sums.into_iter().map(|((label, _), (tasks, sum))| TaskRow::new(label, tasks, sum));
+    let mut rows: Vec<TaskRow> = rows.collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.run_ns));
     rows
 }
@@ -65,50 +69,24 @@ fn folded(name: &str) -> String {
 }
 
 impl TaskRow {
-    fn new(label: String, task: &TaskScore) -> TaskRow {
+    fn new(label: String, tasks: usize, sum: TaskScore) -> TaskRow {
+        let cpus = sum.cpus.map(|all| {
+            let mut cpus = BTreeMap::new();
+            all.into_iter().for_each(|(cpu, ns)| *cpus.entry(cpu).or_default() += ns);
+            cpus
+        });
         TaskRow {
             label,
-            tasks: 1,
-            run_ns: task.run_ns,
-            wait: task.wait.clone(),
-            slice: task.slice.clone(),
-            voluntary: task.voluntary,
-            involuntary: task.involuntary,
-            wakeups: task.wakeups,
-            migrations: task.migrations,
-            cpus: task.cpus.as_ref().map(|cpus| cpus.iter().copied().collect()),
+            tasks,
+            run_ns: sum.run_ns,
+            wait: sum.wait,
+            slice: sum.slice,
+            voluntary: sum.voluntary,
+            involuntary: sum.involuntary,
+            wakeups: sum.wakeups,
+            migrations: sum.migrations,
+            cpus,
         }
-    }
-
-    /// A sum of which a part is unknown is unknown.
-    fn add(&mut self, task: &TaskScore) {
-        let sum = |own: &mut Option<u64>, more: Option<u64>| {
-            *own = own.zip(more).map(|(a, b)| a.saturating_add(b))
-        };
-        self.tasks += 1;
-        sum(&mut self.run_ns, task.run_ns);
-        sum(&mut self.voluntary, task.voluntary);
-        sum(&mut self.involuntary, task.involuntary);
-        sum(&mut self.wakeups, task.wakeups);
-        merge(&mut self.wait, task.wait.as_ref());
-        merge(&mut self.slice, task.slice.as_ref());
-        match (&mut self.migrations, &task.migrations) {
-            (Some(own), Some(more)) => own.merge(more),
-            (own, _) => *own = None,
-        }
-        match (&mut self.cpus, &task.cpus) {
-            (Some(own), Some(more)) => {
-                more.iter().for_each(|(cpu, ns)| *own.entry(*cpu).or_default() += ns);
-            }
-            (own, _) => *own = None,
-        }
-    }
-}
-
-fn merge(own: &mut Option<Times>, more: Option<&Times>) {
-    match (own.as_mut(), more) {
-        (Some(own), Some(more)) => own.merge(more),
-        _ => *own = None,
     }
 }
 

@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Disturbance, DisturbanceFact, INVOLUNTARY, Metric, NamedHistogram, OTHER_TASKS, PREEMPTED_BY,
-    PairKind, PairScore, ProbeMetric, ProbeSpec, QUEUE_WAIT, Reading, SCHED_PROBES, SLICE, Scope,
-    Statistic, TRACE_PROBE, TaskScore, Times, Trace, Unit, VOLUNTARY, WAITED_FOR,
+    Disturbance, DisturbanceFact, INVOLUNTARY, Metric, Migrations, NamedHistogram, OTHER_TASKS,
+    PREEMPTED_BY, PairKind, PairScore, ProbeMetric, ProbeSpec, QUEUE_WAIT, Reading, SCHED_PROBES,
+    SLICE, Scope, Statistic, TRACE_PROBE, TaskScore, Times, Trace, Unit, VOLUNTARY, WAITED_FOR,
 };
 use crate::probe::{MAX_WORKERS_AHEAD, Probe, Recording, Role};
 
@@ -225,11 +225,11 @@ impl Roles<'_> {
         let mut histograms = Vec::new();
         let level = self.probe.level;
         for role in roles {
-            let sum = self.seen.map(|counted| Sum::from_tasks(counted, &role.tids));
+            let sum = self.seen.map(|counted| (sum_of(counted, &role.tids), counted.wall_ns));
             let name = names.get(role.thread).copied().unwrap_or(role.thread);
             metrics.extend(rates(name, &sum, self));
-            if let Ok(sum) = &sum {
-                histograms.extend(sum.histograms(name, level));
+            if let Ok((sum, _)) = &sum {
+                histograms.extend(self::histograms(sum, name, level));
             }
             let of_partners =
                 self.probe.spec.metrics.iter().filter(|metric| metric.scope == Scope::Partner);
@@ -251,62 +251,30 @@ impl Roles<'_> {
     }
 }
 
-/// Over the tasks of a role. `None`: not counted by the source.
-struct Sum {
-    wall_ns: u64,
-    voluntary: Option<u64>,
-    involuntary: Option<u64>,
-    wakeups: Option<u64>,
-    migrations: Option<u64>,
-    wait: Option<Times>,
-    slice: Option<Times>,
+/// The sums over these tasks. A worker that never ran is in no list, and nothing has happened to it.
+fn sum_of(counted: &Counted, tids: &BTreeSet<i32>) -> TaskScore {
+    let mut sum = TaskScore {
+        run_ns: Some(0),
+        voluntary: Some(0),
+        involuntary: Some(0),
+        wakeups: Some(0),
+        migrations: Some(Migrations::default()),
+        wait: Some(Times::default()),
+        slice: Some(Times::default()),
+        ..TaskScore::default()
+    };
+    counted.tasks.iter().filter(|task| tids.contains(&task.tid)).for_each(|task| sum.add(task));
+    sum
 }
 
-impl Sum {
-    /// A worker that never ran is in no list, and nothing has happened to it.
-    fn from_tasks(counted: &Counted, tids: &BTreeSet<i32>) -> Sum {
-        let mut sum = Sum {
-            wall_ns: counted.wall_ns,
-            voluntary: Some(0),
-            involuntary: Some(0),
-            wakeups: Some(0),
-            migrations: Some(0),
-            wait: Some(Times::default()),
-            slice: Some(Times::default()),
-        };
-        for task in counted.tasks.iter().filter(|task| tids.contains(&task.tid)) {
-            sum.add(task);
-        }
-        sum
-    }
-
-    fn add(&mut self, task: &TaskScore) {
-        let add =
-            |own: &mut Option<u64>, more: Option<u64>| *own = own.zip(more).map(|(a, b)| a + b);
-        add(&mut self.voluntary, task.voluntary);
-        add(&mut self.involuntary, task.involuntary);
-        add(&mut self.wakeups, task.wakeups);
-        add(&mut self.migrations, task.migrations.map(|migrations| migrations.total));
-        merge(&mut self.wait, task.wait.as_ref());
-        merge(&mut self.slice, task.slice.as_ref());
-    }
-
-    fn histograms(&self, role: &str, level: Level) -> Vec<NamedHistogram> {
-        let named = |what: &str, times: &Option<Times>| {
-            let times = times.as_ref().filter(|times| has_histogram(times))?;
-            let counts = times.buckets.iter().map(|bucket| (bucket.low_ns, bucket.count));
-            Some(NamedHistogram { name: format!("{role}_{what}"), counts: counts.collect() })
-        };
-        let slice = (level == Level::Full).then(|| named("slice", &self.slice)).flatten();
-        [named("queue_wait", &self.wait), slice].into_iter().flatten().collect()
-    }
-}
-
-fn merge(own: &mut Option<Times>, more: Option<&Times>) {
-    match (own.as_mut(), more) {
-        (Some(own), Some(more)) => own.merge(more),
-        _ => *own = None,
-    }
+fn histograms(sum: &TaskScore, role: &str, level: Level) -> Vec<NamedHistogram> {
+    let named = |what: &str, times: &Option<Times>| {
+        let times = times.as_ref().filter(|times| has_histogram(times))?;
+        let counts = times.buckets.iter().map(|bucket| (bucket.low_ns, bucket.count));
+        Some(NamedHistogram { name: format!("{role}_{what}"), counts: counts.collect() })
+    };
+    let slice = (level == Level::Full).then(|| named("slice", &sum.slice)).flatten();
+    [named("queue_wait", &sum.wait), slice].into_iter().flatten().collect()
 }
 
 /// Samples without buckets: the source has counts and sums alone.
@@ -314,42 +282,42 @@ fn has_histogram(times: &Times) -> bool {
     times.count == 0 || !times.buckets.is_empty()
 }
 
-/// A figure of a sum. `None`: not counted by the source.
-type Figure = fn(&Sum) -> Option<Reading<f64>>;
+/// A figure of a sum over so many nanoseconds. `None`: not counted by the source.
+type Figure = fn(&TaskScore, u64) -> Option<Reading<f64>>;
 
 /// Switches, wakeups and migrations per second, run-queue waits, slices.
-fn rates(role: &str, sum: &Result<Sum, &str>, roles: &Roles) -> Vec<Metric> {
-    let read = |figure: Figure| match sum.as_ref().map(figure) {
+fn rates(role: &str, sum: &Result<(TaskScore, u64), &str>, roles: &Roles) -> Vec<Metric> {
+    let read = |figure: Figure| match sum.as_ref().map(|(sum, wall_ns)| figure(sum, *wall_ns)) {
         Ok(Some(reading)) => reading,
         Ok(None) => Reading::Unknown(roles.uncounted()),
         Err(why) => Reading::Unknown((*why).to_string()),
     };
     let of_role = roles.probe.spec.metrics.iter().filter(|metric| metric.scope == Scope::Role);
-    of_role.map(|own| own.kind(role).reading(read(figure(own.name).unwrap_or(|_| None)))).collect()
+    of_role
+        .map(|own| own.kind(role).reading(read(figure(own.name).unwrap_or(|_, _| None))))
+        .collect()
 }
 
 /// The figure of a metric by its name. A test asks for every metric of both levels.
 fn figure(name: &str) -> Option<Figure> {
     let figure: Figure = match name {
-        VOLUNTARY => |sum| Some(sum.per_s(sum.voluntary?)),
-        INVOLUNTARY => |sum| Some(sum.per_s(sum.involuntary?)),
-        "queue_wait_p50" => |sum| quantile(&sum.wait, 500_000),
-        "queue_wait_p99" => |sum| quantile(&sum.wait, 990_000),
-        "queue_wait_mean" => |sum| Some(happened(sum.wait.as_ref()?.mean_ns())),
-        "queue_wait_max" => |sum| max(&sum.wait),
-        "wakeups" => |sum| Some(sum.per_s(sum.wakeups?)),
-        "migrations" => |sum| Some(sum.per_s(sum.migrations?)),
-        "slice_p50" => |sum| quantile(&sum.slice, 500_000),
-        "slice_p99" => |sum| quantile(&sum.slice, 990_000),
+        VOLUNTARY => |sum, wall_ns| Some(per_s(sum.voluntary?, wall_ns)),
+        INVOLUNTARY => |sum, wall_ns| Some(per_s(sum.involuntary?, wall_ns)),
+        "queue_wait_p50" => |sum, _| quantile(&sum.wait, 500_000),
+        "queue_wait_p99" => |sum, _| quantile(&sum.wait, 990_000),
+        "queue_wait_mean" => |sum, _| Some(happened(sum.wait.as_ref()?.mean_ns())),
+        "queue_wait_max" => |sum, _| max(&sum.wait),
+        "wakeups" => |sum, wall_ns| Some(per_s(sum.wakeups?, wall_ns)),
+        "migrations" => |sum, wall_ns| Some(per_s(sum.migrations?.total, wall_ns)),
+        "slice_p50" => |sum, _| quantile(&sum.slice, 500_000),
+        "slice_p99" => |sum, _| quantile(&sum.slice, 990_000),
         _ => return None,
     };
     Some(figure)
 }
 
-impl Sum {
-    fn per_s(&self, count: u64) -> Reading<f64> {
-        happened((self.wall_ns > 0).then(|| count as f64 * 1e9 / self.wall_ns as f64))
-    }
+fn per_s(count: u64, wall_ns: u64) -> Reading<f64> {
+    happened((wall_ns > 0).then(|| count as f64 * 1e9 / wall_ns as f64))
 }
 
 fn happened(value: Option<f64>) -> Reading<f64> {
