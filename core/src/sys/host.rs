@@ -50,6 +50,16 @@ impl Host {
             Err(error) => Reading::Unknown(error.to_string()),
         }
     }
+
+    /// This process's effective capabilities as a bit mask.
+    pub fn capabilities(&self) -> Reading<u64> {
+        let path = "/proc/self/status";
+        self.reading(path).and_then(|text| {
+            let line = text.lines().find_map(|line| line.strip_prefix("CapEff:"));
+            let mask = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+            Reading::from_option(mask, format!("{path}: no `CapEff:` with a hexadecimal mask"))
+        })
+    }
 }
 
 /// A text, with a mark in place of each byte that is not UTF-8. In nearly all there is none, and to find that out is

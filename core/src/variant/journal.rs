@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::sys::signal::OpenChange;
-use crate::sys::{Host, abandoned, input};
+use crate::sys::{Host, abandoned, input, load};
 
 use super::change::Change;
 
@@ -36,29 +36,22 @@ impl Writer {
     pub fn this_process() -> io::Result<Writer> {
         let host = Host::default();
         let pid = i32::try_from(std::process::id()).map_err(io::Error::other)?;
-        let (_, start_ticks) = process_state(&host, pid)
+        let own = load::process(&host, pid)
             .ok_or_else(|| io::Error::other("/proc/self/stat cannot be understood"))?;
+        let start_ticks = own.started_ns / load::tick_ns();
         Ok(Writer { boot_id: boot_id(&host)?, pid, start_ticks })
     }
 
     /// Whether the process lives: same pid, same start, and no zombie.
     pub fn lives(&self, host: &Host) -> bool {
-        process_state(host, self.pid).is_some_and(|(state, start_ticks)| {
-            start_ticks == self.start_ticks && !matches!(state, 'Z' | 'X')
+        load::process(host, self.pid).is_some_and(|process| {
+            process.started_ns / load::tick_ns() == self.start_ticks && !process.has_ended
         })
     }
 }
 
 pub fn boot_id(host: &Host) -> io::Result<String> {
     host.read("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_string())
-}
-
-/// State letter and start time. The command's name, in brackets, may hold anything.
-fn process_state(host: &Host, pid: i32) -> Option<(char, u64)> {
-    let stat = host.read(format!("/proc/{pid}/stat")).ok()?;
-    let mut after_name = stat[stat.rfind(')')? + 1..].split_whitespace();
-    let state = after_name.next()?.chars().next()?;
-    Some((state, after_name.nth(18)?.parse().ok()?))
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -391,23 +384,5 @@ mod tests {
         let earlier = Writer { start_ticks: me.start_ticks - 1, ..me.clone() };
         Journal::with_writer(dir.path(), earlier).unwrap().begin(&change("2")).unwrap();
         assert!(take(&me.boot_id).is_some(), "its pid was used again");
-    }
-
-    #[test]
-    fn process_states_are_read_past_any_name() {
-        let dir = tempfile::tempdir().unwrap();
-        let host = Host::below(dir.path());
-        let fields = "1 1 1 0 -1 4194560 1 1 1 1 1 1 1 1 20 0 1 0 7733 1 1 1";
-        for (pid, name, state) in [(1, "init", 'S'), (2, "a) R 9 (b", 'Z')] {
-            fs::create_dir_all(host.path(format!("/proc/{pid}"))).unwrap();
-            let stat = format!("{pid} ({name}) {state} {fields}");
-            fs::write(host.path(format!("/proc/{pid}/stat")), stat).unwrap();
-            assert_eq!(process_state(&host, pid), Some((state, 7733)));
-        }
-        let writer = |pid, start_ticks| Writer { boot_id: String::new(), pid, start_ticks };
-        assert!(writer(1, 7733).lives(&host));
-        assert!(!writer(1, 7732).lives(&host), "the pid was used again");
-        assert!(!writer(2, 7733).lives(&host), "a zombie");
-        assert!(!writer(3, 7733).lives(&host), "gone");
     }
 }

@@ -281,10 +281,7 @@ fn no_rt_runtime(host: &Host, refused: &dyn Fn(String, &str) -> Missing) -> Miss
 
 /// CAP_SYS_NICE (23) in the effective set, from /proc/self/status.
 pub(super) fn may_sys_nice(host: &Host) -> bool {
-    let status = host.read("/proc/self/status").unwrap_or_default();
-    let bits = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
-        .is_some_and(|b| b >> 23 & 1 == 1)
+    host.capabilities().known().is_some_and(|bits| bits >> 23 & 1 == 1)
 }
 
 fn nice_refused(nice: i32, error: &io::Error) -> Missing {

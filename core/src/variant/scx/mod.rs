@@ -76,9 +76,7 @@ fn state(host: &Host) -> Result<String, SchedulerError> {
 fn may_load(host: &Host) -> bool {
     const SYS_ADMIN: u64 = 1 << 21;
     const PERFMON_AND_BPF: u64 = 1 << 38 | 1 << 39;
-    let status = host.read("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let capabilities = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    let capabilities = host.capabilities().known();
     capabilities.is_none_or(|has| has & SYS_ADMIN != 0 || has & PERFMON_AND_BPF == PERFMON_AND_BPF)
 }
 
