@@ -16,14 +16,14 @@ use crate::sys::cgroup::{self, Controller, Place, Version};
 use crate::sys::host::error_text;
 use crate::sys::{FileError, Host};
 
-use super::cgroups::{self, OfCgroup, RunCgroup, Set, set_in_cgroup};
+use super::cgroups::{self, OfCgroup, RunCgroup, Written, set_in_cgroup};
 use super::change::{CGROUP_PREFIX, Change, Undone};
 use super::error::SettingError;
 use super::journal::{Journal, Writer};
 use super::pool::{self, Form, Pool};
 use super::scx::{self, Attached, Limits, Scheduler, SchedulerError};
 use super::target::{Target, Wanted, same};
-use super::{Action, Missing, registry};
+use super::{Action, Asked, Missing, Scope, asked};
 
 const SCX: &str = "scx";
 /// The name, among the knobs' readings, of the kernel's counts under a scheduler.
@@ -125,35 +125,24 @@ pub fn apply(cell: &Cell, host: &Host, journal: &Journal) -> Result<Applied, App
     }
 }
 
-type Asked<T> = Vec<(&'static str, Value, Vec<T>)>;
-
 /// The actions of the controller by scope: knob, value as asked, actions.
 struct Sorted {
-    machine: Asked<Wanted>,
+    machine: Vec<Asked<Wanted>>,
     cgroup: Vec<OfCgroup>,
     scheduler: Option<Scheduler>,
 }
 
 fn sorted(variant: &Variant, host: &Host) -> Result<Sorted, Missing> {
-    let (mut machine, mut scheduler) = (Vec::new(), None);
-    for knob in registry() {
-        let name = knob.field.name;
-        let Some(value) = variant.knobs.get(name) else { continue };
-        let mut wanted = Vec::new();
-        for action in knob.actions(value, host)? {
-            match action {
-                Action::Machine(one) => wanted.push(one),
-                Action::Scheduler(one) => scheduler = Some(one),
-                Action::Task(_) | Action::Cgroup(_) => {}
-                // The check of the cell has reported these.
-                Action::Boot | Action::Xen(_) => {}
-            }
-        }
-        if !wanted.is_empty() {
-            machine.push((name, value.clone(), wanted));
-        }
-    }
+    let machine = asked(&variant.knobs, host, Scope::Machine, |action| match action {
+        Action::Machine(wanted) => Some(wanted),
+        _ => None,
+    })?;
+    let schedulers = asked(&variant.knobs, host, Scope::Machine, |action| match action {
+        Action::Scheduler(scheduler) => Some(scheduler),
+        _ => None,
+    })?;
     let cgroup = cgroups::settings(&variant.knobs, host)?;
+    let scheduler = schedulers.into_iter().find_map(|(_, _, own)| own.into_iter().next());
     Ok(Sorted { machine, cgroup, scheduler })
 }
 
@@ -289,7 +278,7 @@ impl Applied {
 
     fn apply_all(
         &mut self,
-        machine: Asked<Wanted>,
+        machine: Vec<Asked<Wanted>>,
         cgroup: Vec<OfCgroup>,
         pool: Option<Pool>,
         cell: &Cell,
@@ -311,15 +300,15 @@ impl Applied {
         if cgroup.is_empty() && groups.is_empty() {
             return Ok(());
         }
-        let first = cgroup.first().map_or("cgroup", |(knob, ..)| knob.as_str());
+        let first = cgroup.first().map_or("cgroup", |(knob, ..)| *knob);
         let runs =
             self.run_cgroups(shared, cell).map_err(|error| Missing::from_error(first, error))?;
         self.fill_run(&runs, cgroup)?;
         let cgroups::Made { cgroups, set } = cgroups::make(&self.host, &runs, groups)?;
         self.of_sets = cgroups;
-        self.checks.extend(set.into_iter().map(|Set { name, asked, files }| {
+        self.checks.extend(set.into_iter().map(|Written { setting, asked, files }| {
             let files = files.into_iter().map(|(path, text)| Expected::InCgroup(path, text));
-            Check { knob: name, asked, files: files.collect() }
+            Check { knob: setting, asked, files: files.collect() }
         }));
         Ok(())
     }
@@ -336,10 +325,10 @@ impl Applied {
             for (name, text) in files {
                 let file = path.join(name);
                 set_in_cgroup(&self.host, &file, &text)
-                    .map_err(|error| Missing::from_error(&knob, error))?;
+                    .map_err(|error| Missing::from_error(knob, error))?;
                 expected.push(Expected::InCgroup(file, text));
             }
-            self.checks.push(Check { knob, asked, files: expected });
+            self.checks.push(Check { knob: knob.to_string(), asked, files: expected });
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::sys::cgroup::{self, CgroupError, Controller, Place, Version};
 
 use super::error::{Cause, SettingError};
 use super::target::same;
-use super::{Action, CgroupSetting, Missing, registry};
+use super::{Action, Asked, CgroupSetting, Missing, Scope, asked};
 
 /// The run's own cgroup in one hierarchy.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,11 +24,11 @@ pub struct RunCgroup {
     pub controllers: Vec<Controller>,
 }
 
-/// A setting of a cgroup of worker sets, for reading it back.
+/// A setting of a cgroup of worker sets and the files that hold it.
 #[derive(Debug)]
-pub struct Set {
-    /// `cgroup web/front: weight`.
-    pub name: String,
+pub struct Written {
+    /// `weight`; once it is made, `cgroup web/front: weight`.
+    pub setting: String,
     pub asked: Value,
     pub files: Vec<(PathBuf, String)>,
 }
@@ -39,7 +39,7 @@ const IDLE: &str = "idle";
 #[derive(Debug, Default)]
 pub struct Made {
     pub cgroups: RunCgroups,
-    pub set: Vec<Set>,
+    pub set: Vec<Written>,
 }
 
 pub fn need_cpuset(groups: &[Cgroup]) -> bool {
@@ -57,25 +57,14 @@ pub fn place_of_run(host: &Host, cell: &Cell) -> Result<Place, CgroupError> {
     cgroup::place(host, &cpu, if both { &wanted } else { &wanted[..1] })
 }
 
-/// A knob, its value, and the settings that it asks for.
-pub type OfCgroup = (String, Value, Vec<CgroupSetting>);
+pub type OfCgroup = Asked<CgroupSetting>;
 
-/// The settings of the knobs that act on a cgroup.
+/// The settings of cgroups that knobs ask for.
 pub fn settings(knobs: &BTreeMap<String, Value>, host: &Host) -> Result<Vec<OfCgroup>, Missing> {
-    let mut all = Vec::new();
-    for knob in registry() {
-        let name = knob.field.name;
-        let Some(value) = knobs.get(name) else { continue };
-        let of_cgroup = knob.actions(value, host)?.into_iter().filter_map(|action| match action {
-            Action::Cgroup(setting) => Some(setting),
-            _ => None,
-        });
-        let of_cgroup: Vec<CgroupSetting> = of_cgroup.collect();
-        if !of_cgroup.is_empty() {
-            all.push((name.to_string(), value.clone(), of_cgroup));
-        }
-    }
-    Ok(all)
+    asked(knobs, host, Scope::Cgroup, |action| match action {
+        Action::Cgroup(setting) => Some(setting),
+        _ => None,
+    })
 }
 
 /// Makes `groups`, each after the one that it lies in, and applies their settings. The run's cgroups hold no
@@ -144,14 +133,6 @@ fn give_controllers(host: &Host, run: &RunCgroup, folder: &Path) -> Result<(), S
     })
 }
 
-/// A setting of a cgroup as its files have it.
-struct Written {
-    /// `weight`.
-    setting: String,
-    asked: Value,
-    files: Vec<(PathBuf, String)>,
-}
-
 /// The settings in the order in which they are written: a cgroup that is idle takes no weight.
 fn written(
     host: &Host,
@@ -181,12 +162,12 @@ fn written(
 }
 
 /// Applies the settings of one cgroup.
-fn fill(host: &Host, runs: &[RunCgroup], group: &Cgroup) -> Result<Vec<Set>, Missing> {
+fn fill(host: &Host, runs: &[RunCgroup], group: &Cgroup) -> Result<Vec<Written>, Missing> {
     let written = written(host, runs, &group.path, &group.knobs, group.cpus.as_ref())?;
     let put = |Written { setting, asked, files }| {
         let name = format!("cgroup {}: {setting}", group.path);
         write_all(host, &name, &files)?;
-        Ok(Set { name, asked, files })
+        Ok(Written { setting: name, asked, files })
     };
     written.into_iter().map(put).collect()
 }

@@ -92,6 +92,28 @@ pub fn changing_knobs() -> Vec<&'static str> {
 /// The knob that says which CPUs workers run on.
 pub const AFFINITY: &str = "affinity";
 
+/// A knob, its value as asked, and the settings that it stands for.
+type Asked<T> = (&'static str, Value, Vec<T>);
+
+/// The settings of one kind that knobs of a scope ask for, in the order of the registry.
+fn asked<T>(
+    knobs: &BTreeMap<String, Value>,
+    host: &Host,
+    scope: Scope,
+    pick: fn(Action) -> Option<T>,
+) -> Result<Vec<Asked<T>>, Missing> {
+    let mut all = Vec::new();
+    for knob in registry().filter(|knob| knob.scope() == scope) {
+        let name = knob.field.name;
+        let Some(value) = knobs.get(name) else { continue };
+        let own: Vec<T> = knob.actions(value, host)?.into_iter().filter_map(pick).collect();
+        if !own.is_empty() {
+            all.push((name, value.clone(), own));
+        }
+    }
+    Ok(all)
+}
+
 /// The settings of Xen that knobs ask for, each with its name and value, in the order of the registry.
 pub fn of_xen(knobs: &BTreeMap<String, Value>) -> Vec<(&'static str, Value, XenSetting)> {
     let host = Host::below("/nonexistent");

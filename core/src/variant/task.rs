@@ -11,7 +11,7 @@ use crate::sys::sched::{self, Attr, Policy};
 
 use super::hints::AS_ROOT;
 use super::setting::{TaskSetting, policy_name};
-use super::{Action, Missing, registry};
+use super::{Action, Missing, Scope, asked};
 
 /// All knobs that the kernel refused a thread.
 #[derive(Debug, thiserror::Error)]
@@ -81,18 +81,14 @@ pub(super) fn readings(
 pub(super) fn settings(
     knobs: &BTreeMap<String, Value>,
 ) -> Result<Vec<(&'static str, Value, TaskSetting)>, Missing> {
-    let host = Host::default();
-    let mut settings = Vec::new();
-    for knob in registry().filter(|knob| knob.scope() == super::Scope::Task) {
-        let name = knob.field.name;
-        let Some(value) = knobs.get(name) else { continue };
-        for action in knob.actions(value, &host)? {
-            if let Action::Task(setting) = action {
-                settings.push((name, value.clone(), setting));
-            }
-        }
-    }
-    Ok(settings)
+    let all = asked(knobs, &Host::default(), Scope::Task, |action| match action {
+        Action::Task(setting) => Some(setting),
+        _ => None,
+    })?;
+    let each = all.into_iter().flat_map(|(name, asked, settings)| {
+        settings.into_iter().map(move |setting| (name, asked.clone(), setting))
+    });
+    Ok(each.collect())
 }
 
 /// Settings gathered, since one system call takes most of them together.
