@@ -8,7 +8,7 @@ use std::process::ExitStatus;
 use crate::model::Advice;
 use crate::model::{CpuSet, WIRE_VERSION, show_duration};
 use crate::sys::child;
-use crate::sys::fork::Ended;
+use crate::sys::fork::Ending;
 use crate::variant::Missing;
 use crate::workload::WorkloadError;
 
@@ -43,8 +43,8 @@ pub enum ExecError {
     /// `why`: the worker's text in its slot; `output`: the end of its program's output.
     #[error("{worker}: {why}{}", output.as_deref().map(last_lines).unwrap_or_default())]
     WorkerFailed { worker: String, why: String, output: Option<String> },
-    #[error("{worker} (pid {pid}) {ended}")]
-    WorkerProcess { worker: String, pid: i32, ended: Ended },
+    #[error("{worker} (pid {pid}) {}", show_ending(*.ended))]
+    WorkerProcess { worker: String, pid: i32, ended: Ending },
     #[error("worker {index} (tid {tid}) has ended")]
     WorkerGone { index: usize, tid: i32 },
     #[error("ended before the run did")]
@@ -111,6 +111,15 @@ fn last_lines(output: &str) -> String {
 fn show_end(status: &Option<ExitStatus>) -> String {
     status.map_or("closed its output".to_string(), |status| status.to_string())
 }
+fn show_ending(ended: Ending) -> String {
+    match ended {
+        Ending::Exited(code) => format!("exited with {code}"),
+        Ending::Killed(signal) | Ending::Stopped(signal) => {
+            format!("was killed by signal {signal}")
+        }
+    }
+}
+
 
 fn after_colon(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(": {text}") }
@@ -139,7 +148,7 @@ impl ExecError {
     /// Whether somebody on this host, or its kernel for want of memory, ended a part of the run.
     pub fn is_of_host(&self) -> bool {
         match self {
-            ExecError::WorkerProcess { ended, .. } => ended.is_killed(),
+            ExecError::WorkerProcess { ended, .. } => *ended == Ending::Killed(libc::SIGKILL),
             ExecError::RunnerDied { status, .. } => {
                 status.is_some_and(child::is_ended_from_outside)
             }

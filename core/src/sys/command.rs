@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use super::abandoned;
 use super::clock;
-use super::process::Ending;
+use super::fork::Ending;
 
 const STACK_BYTES: usize = 64 * 1024;
 /// How long a server that was asked to end may take.

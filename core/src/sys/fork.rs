@@ -1,32 +1,40 @@
 //! Worker processes: forks of a runner that has one thread still.
 
-use std::fmt;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use super::call::checked;
 
-/// How a forked process has ended.
+/// How a child ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum Ending {
     Exited(i32),
-    Signalled(i32),
+    Killed(i32),
+    /// By this signal; it was killed then. A program that wants the terminal stops.
+    Stopped(i32),
 }
 
-impl Ended {
-    /// Whether others killed it: a process cannot get this signal by a fault of its own.
-    pub fn is_killed(self) -> bool {
-        self == Ended::Signalled(libc::SIGKILL)
+impl Ending {
+    /// Reads the status that waitpid(2) gives for a child that did not stop.
+    pub(super) fn from_status(status: libc::c_int) -> Ending {
+        if libc::WIFSIGNALED(status) {
+            Ending::Killed(libc::WTERMSIG(status))
+        } else {
+            Ending::Exited(libc::WEXITSTATUS(status))
+        }
     }
 }
 
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Ended::Exited(code) => write!(f, "exited with {code}"),
-            Ended::Signalled(signal) => write!(f, "was killed by signal {signal}"),
-        }
+/// Forks a child, which gets the parent's pid, makes only async-signal-safe calls, and returns the exit status.
+pub(super) fn fork(child: impl FnOnce(i32) -> i32) -> io::Result<i32> {
+    let parent = std::process::id() as i32;
+    // SAFETY: the child makes only async-signal-safe calls, or this process has one thread, as the callers see to.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        // SAFETY: ends the child without the exit handlers of the process it is a copy of.
+        0 => unsafe { libc::_exit(child(parent)) },
+        pid => Ok(pid),
     }
 }
 
@@ -38,20 +46,11 @@ pub fn spawn(body: impl FnOnce() -> i32) -> io::Result<i32> {
     if threads != 1 {
         return Err(io::Error::other(format!("{threads} threads run already; fork needs one")));
     }
-    // SAFETY: getpid has no preconditions.
-    let parent = unsafe { libc::getpid() };
-    // SAFETY: this process has one thread, so the child has a whole copy of it.
-    let pid = unsafe { libc::fork() };
-    match pid {
-        -1 => Err(io::Error::last_os_error()),
-        0 => {
-            die_with_parent(parent);
-            let code = body();
-            // SAFETY: ends this process only; nothing of the parent's is flushed or dropped.
-            unsafe { libc::_exit(code) }
-        }
-        pid => Ok(pid),
-    }
+    // This process has one thread, so the child has a whole copy of it, and may do anything.
+    fork(|parent| {
+        die_with_parent(parent);
+        body()
+    })
 }
 
 /// Has the kernel kill the calling process when the thread that made it ends. `parent` is
@@ -82,14 +81,11 @@ pub fn inherit(file: &std::fs::File) -> io::Result<()> {
 }
 
 /// Collects this child if it has ended. Others are left alone: workloads have children, too.
-pub fn ended(pid: i32) -> Option<Ended> {
+pub fn ended(pid: i32) -> Option<Ending> {
     let mut status = 0;
     // SAFETY: `status` is valid; WNOHANG returns at once.
     let collected = unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) };
-    (collected == pid).then(|| {
-        let signalled = libc::WIFSIGNALED(status).then(|| Ended::Signalled(libc::WTERMSIG(status)));
-        signalled.unwrap_or(Ended::Exited(libc::WEXITSTATUS(status)))
-    })
+    (collected == pid).then(|| Ending::from_status(status))
 }
 
 /// Ends a child of this process and collects it.

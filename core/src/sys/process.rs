@@ -20,7 +20,7 @@ use bytemuck::Zeroable;
 
 use super::call::checked;
 use super::clock;
-use super::fork::die_with_parent;
+use super::fork::{Ending, die_with_parent, fork};
 use super::input;
 
 /// A child's report of its first moments. Lies in memory from [`super::shared`].
@@ -68,26 +68,6 @@ impl Program {
         let path = CString::new(path.as_os_str().as_encoded_bytes())?;
         let null = File::options().read(true).write(true).open("/dev/null")?;
         Ok(Program { path, null })
-    }
-}
-
-/// How a child ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    Exited(i32),
-    Killed(i32),
-    /// By this signal; it was killed then. A program that wants the terminal stops.
-    Stopped(i32),
-}
-
-impl Ending {
-    /// Reads the status that waitpid(2) gives for a child that did not stop.
-    pub(super) fn from_status(status: libc::c_int) -> Ending {
-        if libc::WIFSIGNALED(status) {
-            Ending::Killed(libc::WTERMSIG(status))
-        } else {
-            Ending::Exited(libc::WEXITSTATUS(status))
-        }
     }
 }
 
@@ -221,18 +201,6 @@ pub fn raise_open_files() -> io::Result<u64> {
     // SAFETY: `limit` is valid; up to the hard limit no privilege is needed.
     checked(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) })?;
     Ok(limit.rlim_cur)
-}
-
-/// Forks a child, which gets the parent's pid, makes only async-signal-safe calls, and returns the exit status.
-fn fork(child: impl FnOnce(i32) -> i32) -> io::Result<i32> {
-    let parent = std::process::id() as i32;
-    // SAFETY: the child makes only async-signal-safe calls, as the callers of this function see to.
-    match unsafe { libc::fork() } {
-        -1 => Err(io::Error::last_os_error()),
-        // SAFETY: ends the child without the exit handlers of the process it is a copy of.
-        0 => unsafe { libc::_exit(child(parent)) },
-        pid => Ok(pid),
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::io;
 
 use crate::model::{Advice, clean};
-use crate::sys::process::Ending;
+use crate::sys::fork::Ending;
 
 use super::burnwait::QueueError;
 

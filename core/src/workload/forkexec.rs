@@ -8,8 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::model::{Field, Kind};
+use crate::sys::fork::Ending;
 use crate::sys::host::error_text;
-use crate::sys::process::{self, Birth, Ending, Program};
+use crate::sys::process::{self, Birth, Program};
 use crate::sys::{clock, shared};
 
 use super::{

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use crate::model::{Params, Value, clean};
 use crate::sys::command::{self, Account, Executed, Server, User};
+use crate::sys::fork::Ending;
 use crate::sys::host::error_text;
 use crate::sys::packages::Distribution;
 pub use crate::sys::packages::NAMES as DISTRIBUTIONS;
-use crate::sys::process::Ending;
 use crate::sys::{Host, input};
 use crate::workload::WorkloadError;
 
