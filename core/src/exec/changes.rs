@@ -160,7 +160,7 @@ impl<'s> State<'s> {
         if joins.is_empty() && !moves_cpus && !sets_attributes {
             return Ok(None);
         }
-        let failed = |missing| ExecError::change(at_ns, missing);
+        let failed = |missing| ExecError::Change { at_ns, missing };
         Ok(Some(SetStep {
             set: self.set.name.clone(),
             workers: Arc::clone(&self.workers),
@@ -179,12 +179,12 @@ impl Moment {
         for CgroupWrite { cgroup, setting, files, .. } in &self.cgroups {
             let name = format!("cgroup {cgroup}: {setting}");
             variant::write_cgroup_files(&host, &name, files)
-                .map_err(|missing| ExecError::change(self.at_ns, missing))?;
+                .map_err(|missing| ExecError::Change { at_ns: self.at_ns, missing })?;
         }
         for step in &self.sets {
             step.make(&host).map_err(|missing| {
                 let message = format!("worker set `{}`: {}", step.set, missing.message);
-                ExecError::change(self.at_ns, Missing { message, ..missing })
+                ExecError::Change { at_ns: self.at_ns, missing: Missing { message, ..missing } }
             })?;
         }
         Ok(())

@@ -49,12 +49,15 @@ pub enum ExecError {
     WorkerGone { index: usize, tid: i32 },
     #[error("ended before the run did")]
     EndedEarly,
-    /// `knob`: of a variant that takes turns with others.
-    #[error("variants cannot take turns: knob `{knob}`: {message}")]
-    Switch { knob: String, message: String, hint: String },
-    /// `knob`: of a worker set or a cgroup.
-    #[error("the change at {} failed: knob `{knob}`: {message}", show_duration(*.at_ns))]
-    Change { at_ns: u64, knob: String, message: String, hint: String },
+    /// The knob is of a variant that takes turns with others.
+    #[error("variants cannot take turns: knob `{}`: {}", .0.knob, .0.message)]
+    Switch(Missing),
+    /// The knob is of a worker set or a cgroup.
+    #[error(
+        "the change at {} failed: knob `{}`: {}",
+        show_duration(*.at_ns), .missing.knob, .missing.message
+    )]
+    Change { at_ns: u64, missing: Missing },
     #[error(
         "a switch to another variant took {}, and the washout of a block is {}",
         show_duration(*.took_ns),
@@ -108,9 +111,6 @@ fn last_lines(output: &str) -> String {
     format!("; its output ended: {lines}")
 }
 
-fn show_end(status: &Option<ExitStatus>) -> String {
-    status.map_or("closed its output".to_string(), |status| status.to_string())
-}
 fn show_ending(ended: Ending) -> String {
     match ended {
         Ending::Exited(code) => format!("exited with {code}"),
@@ -120,6 +120,9 @@ fn show_ending(ended: Ending) -> String {
     }
 }
 
+fn show_end(status: &Option<ExitStatus>) -> String {
+    status.map_or("closed its output".to_string(), |status| status.to_string())
+}
 
 fn after_colon(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(": {text}") }
@@ -133,16 +136,6 @@ impl ExecError {
 
     pub fn refused(error: impl Into<Source>) -> ExecError {
         ExecError::Refused(error.into())
-    }
-
-    pub fn switch(missing: Missing) -> ExecError {
-        let Missing { knob, message, hint } = missing;
-        ExecError::Switch { knob, message, hint }
-    }
-
-    pub fn change(at_ns: u64, missing: Missing) -> ExecError {
-        let Missing { knob, message, hint } = missing;
-        ExecError::Change { at_ns, knob, message, hint }
     }
 
     /// Whether somebody on this host, or its kernel for want of memory, ended a part of the run.
@@ -169,7 +162,7 @@ impl Advice for ExecError {
             ExecError::Limit { .. } | ExecError::Hangs { .. } => {
                 Some("[measure] has grace = \"30s\" unless the plan says otherwise")
             }
-            ExecError::Switch { hint, .. } | ExecError::Change { hint, .. } => Some(hint),
+            ExecError::Switch(missing) | ExecError::Change { missing, .. } => Some(&missing.hint),
             ExecError::SlowSwitch { .. } => Some("longer `turns`, or fewer workers"),
             ExecError::KnobChanged { .. } => Some("measure this workload without `turns`"),
             ExecError::Undo(_) => Some("schedlab restore"),

@@ -75,7 +75,7 @@ impl<'g> TurnSection<'g> {
     ) -> Result<TurnSection<'g>, ExecError> {
         let turn = group.turn().filter(|_| turns.variants.len() <= MAX_LANES);
         let turn = turn.ok_or(ExecError::NoTurns)?;
-        let settings = settings(spec, turns).map_err(ExecError::switch)?;
+        let settings = settings(spec, turns).map_err(ExecError::Switch)?;
         let variants = turns.variants.len();
         let tracks = vec![vec![Track::default(); group.members().len()]; variants];
         let blocks = turns.blocks(spec.duration_ns) as usize * variants;
@@ -199,7 +199,7 @@ impl<'g> TurnSection<'g> {
         let began_ns = clock::monotonic_ns();
         for member in self.group.members() {
             let settings = &self.settings[variant][member.set];
-            settings.apply(member.slot.tid()).map_err(ExecError::switch)?;
+            settings.apply(member.slot.tid()).map_err(ExecError::Switch)?;
         }
         let now_ns = clock::monotonic_ns();
         self.turn.switched(now_ns);
