@@ -27,11 +27,6 @@ impl Host {
         OpenOptions::new().write(true).open(self.path(path)).map(drop)
     }
 
-    /// Whether a folder exists and may be listed.
-    pub fn can_list(&self, folder: impl AsRef<Path>) -> io::Result<()> {
-        std::fs::read_dir(self.path(folder)).map(drop)
-    }
-
     /// Whether entries could be made in a folder, with the rights of this process.
     pub fn can_make_in(&self, folder: impl AsRef<Path>) -> io::Result<()> {
         let path = CString::new(self.path(folder).as_os_str().as_bytes())?;

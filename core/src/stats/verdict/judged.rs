@@ -4,7 +4,6 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use super::power::Rounds;
-use super::schedule::Look;
 use crate::model::Direction;
 use crate::stats::effect::{Distance, Effect, NoEffect};
 
@@ -117,8 +116,8 @@ pub struct Judged {
     #[serde(rename = "ratio", serialize_with = "effect_or_reason")]
     pub effect: Result<Effect, NoEffect>,
     pub verdict: Verdict,
-    /// Adjusted for the whole table and all variants; to be held against [`Judged::p_limit`]. It comes from the
-    /// last look that tested it: a difference that was shown is not tested again.
+    /// Adjusted for the whole table and all variants; to be held against alpha, or the share of it that the look had.
+    /// It comes from the last look that tested it: a difference that was shown is not tested again.
     pub p_difference: Option<f64>,
     /// Like `p_difference`, for SAME.
     pub p_same: Option<f64>,
@@ -145,20 +144,5 @@ fn effect_or_reason<S: Serializer>(
             map.serialize_entry("none", none)?;
             map.end()
         }
-    }
-}
-
-impl Judged {
-    /// The limit for the p-value behind the verdict: alpha, or the share of it that the deciding look had; without
-    /// a verdict the last look's. `looks`: those that were made, [`Schedule::looks_at`]; none where the rounds were
-    /// fixed. `None` where nothing was tested.
-    ///
-    /// A difference shown at an earlier look, even if it is below the floor or SAME in the end, was held against
-    /// that look's share, which is larger.
-    pub fn p_limit(&self, family: &Family, looks: &[Look]) -> Option<f64> {
-        self.p_difference?;
-        let decided = looks.iter().find(|look| Some(look.rounds) == self.decided_at);
-        let share = decided.or(looks.last()).map_or(1.0, |look| look.share);
-        Some(family.alpha * share)
     }
 }

@@ -293,6 +293,15 @@ fn each_look_has_its_share_and_what_is_decided_stays() {
     assert_eq!((ended.verdict, ended.decided_at), (Verdict::Better, Some(7)));
 }
 
+/// The limit for the p-value behind a verdict: alpha, or the share of it that the deciding look had; without a
+/// verdict the last look's. `None` where nothing was tested.
+fn p_limit(judged: &Judged, family: &Family, looks: &[Look]) -> Option<f64> {
+    judged.p_difference?;
+    let decided = looks.iter().find(|look| Some(look.rounds) == judged.decided_at);
+    let share = decided.or(looks.last()).map_or(1.0, |look| look.share);
+    Some(family.alpha * share)
+}
+
 #[test]
 fn p_values_come_with_the_limit_that_they_were_held_against() {
     let (looks, mut kinds) = (Schedule::default(), [0; 3]);
@@ -304,7 +313,7 @@ fn p_values_come_with_the_limit_that_they_were_held_against() {
             let made = looks.looks_at(32, has_ended);
             let judged = replay(&comparisons(&table), &family(seed), &looks, 32, has_ended);
             for one in judged {
-                let limit = one.p_limit(&family(seed), &made).unwrap();
+                let limit = p_limit(&one, &family(seed), &made).unwrap();
                 let (differs, same) = (one.p_difference.unwrap(), one.p_same.unwrap());
                 let kind = match one.verdict {
                     Verdict::Better | Verdict::Worse => (0, differs <= limit),
@@ -321,16 +330,16 @@ fn p_values_come_with_the_limit_that_they_were_held_against() {
     let (baseline, better) = (side(vec![100.0; 9]), side(vec![110.0; 9]));
     let table = [comparison(0, &baseline, &better)];
     let at = |rounds| replay(&table, &family(1), &looks, rounds, false)[0];
-    let limit = |rounds| at(rounds).p_limit(&family(1), &looks.looks_at(rounds, false));
+    let limit = |rounds| p_limit(&at(rounds), &family(1), &looks.looks_at(rounds, false));
     assert_eq!((limit(7), limit(9)), (None, Some(LEVEL / 2.0)));
-    assert_eq!(judge(&table, &family(1))[0].p_limit(&family(1), &[]), Some(LEVEL));
+    assert_eq!(p_limit(&judge(&table, &family(1))[0], &family(1), &[]), Some(LEVEL));
     // A metric that ends after 12 rounds is decided by the look at 13, whose share is 1/12.
     let ends: Values = (0..12).map(|round| (round, 110.0)).collect();
     let long = side(vec![100.0; 30]);
     let five = Family::new(5, 1);
     let judged = replay(&[comparison(0, &long, &ends)], &five, &looks, 30, false)[0];
     assert_eq!((judged.verdict, judged.decided_at), (Verdict::Better, Some(13)));
-    let limit = judged.p_limit(&five, &looks.looks_at(30, false)).unwrap();
+    let limit = p_limit(&judged, &five, &looks.looks_at(30, false)).unwrap();
     assert!((limit - LEVEL / 12.0).abs() < 1e-15, "{limit}");
 }
 
