@@ -256,10 +256,7 @@ type Counts = Result<Vec<(u64, u64)>, String>;
 
 /// The counts of a histogram, or why they are none: `hdr`, `exact` and `samples` are columns from
 /// `first` on.
-pub(super) fn counts(
-    row: &Row<'_>,
-    first: usize,
-) -> rusqlite::Result<Counts> {
+pub(super) fn counts(row: &Row<'_>, first: usize) -> rusqlite::Result<Counts> {
     let exact: Option<Vec<_>> = unless_null(row, first + 1, from_json)?;
     let bytes: Vec<u8> = row.get(first)?;
     Ok(hdr::decode(&bytes, &exact.unwrap_or_default(), unsigned(row, first + 2)?))

@@ -77,8 +77,6 @@ pub const WINDOWS: &str = "
     REQUIRED INT64 peak_ns;
 ";
 
-/// Behind the columns of any question.
-const STATUS: usize = 10;
 /// The most texts kept in memory.
 const MAX_TEXTS: usize = 10_000;
 const SELECT_DISTURBANCES: &str = "SELECT count(*) FROM disturbance WHERE run = ?1";
@@ -184,8 +182,6 @@ pub struct Rows {
     table: Table,
     /// Texts that come again and again.
     texts: HashMap<String, ByteArray>,
-    /// The last one of each column: mostly it is the next one, too.
-    last: Vec<Option<ByteArray>>,
     /// By session and guest: where its runs were made, and by what clock.
     guests: HashMap<(u32, i64), Rc<(Place, ByteArray)>>,
     kinds: HashMap<i64, Rc<Kind>>,
@@ -204,7 +200,7 @@ struct Kind {
 impl Rows {
     pub fn new(table: Table) -> Rows {
         let (guests, kinds) = (HashMap::new(), HashMap::new());
-        Rows { table, texts: HashMap::new(), last: Vec::new(), guests, kinds }
+        Rows { table, texts: HashMap::new(), guests, kinds }
     }
 
     pub fn close(self) -> Result<u64, Fault> {
@@ -221,11 +217,7 @@ impl Rows {
     ) -> Result<(), Fault> {
         let row = &run.row;
         let RunKey { round, cell } = row.key;
-        let status = if run.is_damaged() {
-            self.kept(STATUS, "failed")
-        } else {
-            self.kept(STATUS, &row.status)
-        };
+        let status = if run.is_damaged() { self.kept("failed") } else { self.kept(&row.status) };
         let damaged = |what: &str| Fault::Damaged(format!("a run names {what} that is not stored"));
         let cell_of_it = source.cells.get(cell as usize);
         let (work, variant) = cell_of_it.ok_or_else(|| damaged("a cell"))?;
@@ -289,21 +281,12 @@ impl Rows {
         else {
             return Ok(None);
         };
-        Ok(Some(self.kept(column, own)))
+        Ok(Some(self.kept(own)))
     }
 
-    /// `own`, which stands in this column.
-    fn kept(&mut self, column: usize, own: &str) -> ByteArray {
-        if self.last.len() <= column {
-            self.last.resize(column + 1, None);
-        }
-        if let Some(last) = &self.last[column]
-            && last.data() == own.as_bytes()
-        {
-            return last.clone();
-        }
+    /// Mostly a text comes again.
+    fn kept(&mut self, own: &str) -> ByteArray {
         if let Some(known) = self.texts.get(own) {
-            self.last[column] = Some(known.clone());
             return known.clone();
         }
         // Reasons may be many.
@@ -312,7 +295,6 @@ impl Rows {
         }
         let new = text(own);
         self.texts.insert(own.to_string(), new.clone());
-        self.last[column] = Some(new.clone());
         new
     }
 
@@ -371,9 +353,9 @@ pub fn runs(rows: &mut Rows, source: &Source, conn: &Connection) -> Result<(), F
     let mut disturbances = conn.prepare_cached(SELECT_DISTURBANCES)?;
     for run in &source.runs {
         let (row, is_sound) = (&run.row, !run.is_damaged());
-        let reason = run.reason().map(|reason| rows.kept(0, &reason));
+        let reason = run.reason().map(|reason| rows.kept(&reason));
         let unknown = row.overhead_unknown.as_deref().filter(|_| is_sound);
-        let unknown = unknown.map(|why| rows.kept(1, why));
+        let unknown = unknown.map(|why| rows.kept(why));
         let guest = rows.guest(conn, run, source)?;
         let time = guest.as_ref().map_or(Value::Null, |guest| Value::Text(&guest.1));
         let disturbances =
