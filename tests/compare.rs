@@ -240,6 +240,20 @@ fn host_and_lab(in_lab: f64) -> Home {
     home
 }
 
+/// The table of [`PLAN`] again, for the metric and the margin of the run.
+#[test]
+fn a_report_asks_as_the_run_did_unless_it_asks_itself() {
+    let home = Home::new();
+    home.null("./two.toml", &["--metric", "cpus", "--margin", "7%", "--quiet"]);
+    let rows = |report: &str| {
+        ["  cpus ", "  throughput ", "--margin 7%"].map(|word| report.contains(word))
+    };
+    let again = home.ok(&["report", "last"]);
+    assert_eq!(rows(&again), [true, false, true], "{again}");
+    let other = home.ok(&["report", "last", "--metric", "throughput"]);
+    assert_eq!(rows(&other), [false, true, false], "{other}");
+}
+
 #[test]
 fn fidelity_is_how_often_the_lab_says_what_the_host_says() {
     let home = host_and_lab(0.6);

@@ -26,7 +26,8 @@ pub struct ReportArgs {
 }
 
 pub fn run(args: &ReportArgs) -> Result<(), Failure> {
-    let judged = args.judging.judged();
+    let asked = args.judging.judged();
+    let mut shown = asked.clone();
     let store = args.db.open_read_only()?;
     let heads = store.plan_heads()?;
     let select = std::slice::from_ref(&args.select);
@@ -34,12 +35,15 @@ pub fn run(args: &ReportArgs) -> Result<(), Failure> {
     let (mut analyses, mut plans) = (Vec::new(), Vec::new());
     for (side, id) in sides.iter().flat_map(|side| side.plans.iter().map(move |id| (side, id))) {
         let Some(head) = heads.iter().find(|head| head.id == *id) else { continue };
+        // The table again that ended the run.
+        let judged = asked.or(&store.plan_started(id)?.judged);
         let (analysis, sampled) =
             analyse_plan(&store, (side, head), &judged, &args.output, &args.db)?;
         analyses.push(analysis);
         plans.extend(sampled);
+        shown.all_metrics |= judged.all_metrics;
     }
-    args.output.write(&judged, &store, &mut analyses, &plans)
+    args.output.write(&shown, &store, &mut analyses, &plans)
 }
 
 /// The variants of one plan that `side` takes, one alone with its baseline, and the plan.

@@ -70,6 +70,7 @@ fn prepared_server() -> Tree {
         ("/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "performance\n"),
         ("/sys/devices/system/cpu/cpu0/cpuidle/state1/disable", "1\n"),
         ("/sys/devices/system/cpu/vulnerabilities/meltdown", "Vulnerable\n"),
+        ("/sys/devices/system/cpu/vulnerabilities/spec_rstack_overflow", "Vulnerable\n"),
         ("/sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n"),
         ("/sys/fs/cgroup/user/cpu.max", "max 100000\n"),
         ("/sys/fs/cgroup/user/me/cpu.max", "max 100000\n"),
