@@ -18,6 +18,7 @@ use super::pairing::{Common, common};
 use super::question::Question;
 use super::samples::{
     Boots, Series, Values, WorkSamples, by_variant, first_rounds, gather, is_of, pairing, side,
+    tell_apart,
 };
 use super::select::Selection;
 use super::states::two_speeds;
@@ -61,6 +62,7 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
         if question.over_hosts { Pairing::OverHosts } else { pairing(plans, &question.sides) };
     let samples = gather(plans, &question.sides, question.mixed, question.ratios_alone);
     let Common { mut shown, left_out, mut refused } = common(samples, question);
+    tell_apart(&mut shown);
     let floors = Floors::from_plans(floors);
     let mut works: Vec<WorkTable> =
         shown.iter_mut().map(|work| table_of(work, question, &mut refused)).collect();
@@ -220,7 +222,7 @@ fn took_ns(plan: &SampledPlan) -> u64 {
 
 /// The table has the values then, and the samples have them no more.
 fn table_of(work: &mut WorkSamples, question: &Question, refused: &mut Vec<Note>) -> WorkTable {
-    let label = work.key.label();
+    let label = work.label();
     let mut known: Vec<Series> = Vec::new();
     for series in work.sides.iter().flatten().flat_map(|side| &side.series) {
         if !known.iter().any(|other| other.is_of(series)) {
@@ -257,7 +259,8 @@ fn table_of(work: &mut WorkSamples, question: &Question, refused: &mut Vec<Note>
     let Work { name, axes, .. } = &work.key.cell.work;
     // Where sides are whole plans, one work of two variants is two works.
     let variant = work.key.variant.map(|variant| ("variant".to_string(), variant.name.clone()));
-    let axes = axes.iter().cloned().chain(variant).collect();
+    let facts = std::mem::take(&mut work.facts);
+    let axes = axes.iter().cloned().chain(variant).chain(facts).collect();
     let runs = work.sides.iter_mut().map(|side| {
         side.as_mut().map(|values| std::mem::take(&mut values.counted)).unwrap_or_default()
     });

@@ -18,10 +18,32 @@ use super::{CountedRun, Pairing, Side};
 /// One work with the values of all sides that have it.
 pub struct WorkSamples<'a> {
     pub key: WorkKey<'a>,
+    /// The facts that other works of its label do not have: see [`tell_apart`].
+    pub facts: Vec<(String, String)>,
     /// By side; `None` where it has no run of this work.
     pub sides: Vec<Option<Values<'a>>>,
     /// By side: its runs that failed or were skipped. A side may have no others.
     pub unmeasured: Vec<Vec<&'a Unmeasured>>,
+}
+
+impl WorkSamples<'_> {
+    /// That of its key, with its facts: `web threads=4 duration=200ms`.
+    pub fn label(&self) -> String {
+        let facts = self.facts.iter().map(|(name, value)| format!(" {name}={value}"));
+        facts.fold(self.key.label(), |label, fact| label + &fact)
+    }
+}
+
+/// Gives works that have one label the facts in which they differ, so that each label stands once.
+pub fn tell_apart(works: &mut [WorkSamples]) {
+    let keys: Vec<(String, WorkKey)> =
+        works.iter().map(|work| (work.key.label(), work.key)).collect();
+    for ((label, _), work) in keys.iter().zip(works) {
+        for (_, other) in keys.iter().filter(|(other, _)| other == label) {
+            work.key.fact_against(other).into_iter().for_each(|fact| once(&mut work.facts, fact));
+        }
+        work.facts.sort_unstable();
+    }
 }
 
 #[derive(Default)]
@@ -262,7 +284,8 @@ fn work_of<'w, 'a>(
         |work: &WorkSamples| work.key.label() == label && work.key.difference(&key).is_none();
     let at = works.iter().position(is_same).unwrap_or_else(|| {
         let none = std::iter::repeat_with(|| None).take(sides).collect();
-        works.push(WorkSamples { key, sides: none, unmeasured: vec![Vec::new(); sides] });
+        let unmeasured = vec![Vec::new(); sides];
+        works.push(WorkSamples { key, facts: Vec::new(), sides: none, unmeasured });
         works.len() - 1
     });
     &mut works[at]

@@ -306,6 +306,39 @@ fn rounds_of_several_plans_are_counted_through_and_paired_where_all_sides_are_in
 }
 
 #[test]
+fn works_of_pooled_plans_that_differ_are_told_apart_by_what_differs() {
+    let mut plans = ["p1", "p2", "p3"].map(|id| {
+        let at = u64::from(id.as_bytes()[1]);
+        rounds(plan(id, at, &["default", "batch"]), 0..6, &[1.0, 1.1])
+    });
+    let labels = |plans: &[SampledPlan]| {
+        let found = analysed(plans, &["variant=default,all", "variant=batch,all"]);
+        let told = found.works.iter().map(|work| (work.label.clone(), work.axes.clone()));
+        told.collect::<BTreeMap<String, Vec<(String, String)>>>()
+    };
+    assert_eq!(labels(&plans).into_keys().collect::<Vec<_>>(), ["web threads=4"]);
+    plans[1].plan.measure.duration_ns = 200_000_000;
+    let axis = |name: &str, value: &str| (name.to_string(), value.to_string());
+    let of = |more: &[(String, String)]| [&[axis("threads", "4")], more].concat();
+    let (long, short) = (axis("duration", "5s"), axis("duration", "200ms"));
+    let expected = [
+        ("web threads=4 duration=200ms".to_string(), of(std::slice::from_ref(&short))),
+        ("web threads=4 duration=5s".to_string(), of(std::slice::from_ref(&long))),
+    ];
+    assert_eq!(labels(&plans), BTreeMap::from(expected));
+    plans[2].plan.probes = vec!["sched".to_string()];
+    let [probed, not] = ["sched", "none"].map(|value| axis("probes", value));
+    let both = |last: &(String, String)| of(&[long.clone(), last.clone()]);
+    let found = labels(&plans);
+    let points: Vec<Vec<(String, String)>> = found.into_values().collect();
+    for point in [of(std::slice::from_ref(&short)), both(&not)] {
+        assert!(points.contains(&point), "{points:?}");
+    }
+    let own = points.iter().filter(|point| point.contains(&probed));
+    assert_eq!((points.len(), own.count()), (3, 1), "{points:?}");
+}
+
+#[test]
 fn a_run_that_is_missing_in_a_round_is_missing_there_only() {
     let mut plan = plan("p1", 1, &["default", "batch"]);
     for round in 0..10 {

@@ -56,6 +56,30 @@ impl WorkKey<'_> {
         }
     }
 
+    /// The fact that makes this work another one than `other` of the same label, as an axis and its point; what is
+    /// too long for that is told by the plan.
+    pub fn fact_against(&self, other: &WorkKey) -> Option<(String, String)> {
+        let (name, own) = match self.difference(other)? {
+            Difference::Backend(own, _) => ("backend".to_string(), own),
+            Difference::Time { what, own_ns: 0, .. } => (what.to_string(), "none".to_string()),
+            Difference::Time { what, own_ns, .. } => (what.to_string(), show_duration(own_ns)),
+            Difference::Probes(own, _) if own.is_empty() => {
+                ("probes".to_string(), "none".to_string())
+            }
+            Difference::Probes(own, _) => ("probes".to_string(), own.join("+")),
+            Difference::Sets(own, _) => ("sets".to_string(), own.to_string()),
+            Difference::Field { set, field, own, .. } if set == self.cell.work.name => (field, own),
+            Difference::Field { set, field, own, .. } => (format!("{set}.{field}"), own),
+            Difference::Guests
+            | Difference::Placement
+            | Difference::VariantKnobs
+            | Difference::SetKnobs(_)
+            | Difference::OnlyOne(_)
+            | Difference::Machines => ("plan".to_string(), self.plan.id.clone()),
+        };
+        Some((name, own))
+    }
+
     /// Where its workers may run.
     fn place(&self) -> (&Placement, Option<u32>, &[Cgroup]) {
         (&self.cell.placement, self.cell.work.llcs, &self.cell.work.cgroups)

@@ -131,11 +131,11 @@ fn unmeasured(context: &Context) -> Vec<Note> {
             if let Some((reason, others)) = main_reason(&failed) {
                 let measured = work.sides[at].as_ref().map_or(0, |values| values.runs);
                 let (runs, of) = (failed.len(), measured + own.len());
-                let (side, work) = (side.label.clone(), work.key.label());
+                let (side, work) = (side.label.clone(), work.label());
                 notes.push(Note::Failed { side, work, runs, of, reason, others });
             }
             if let Some((reason, _)) = main_reason(&skipped) {
-                skips.push(((side.label.clone(), reason), work.key.label()));
+                skips.push(((side.label.clone(), reason), work.label()));
             }
         }
     }
@@ -227,7 +227,7 @@ fn knobs(context: &Context) -> Vec<Note> {
                     let (knob, asked) = (knob.clone(), asked.clone());
                     let note =
                         Note::KnobNeverTook { side: label(), knob, asked, works: Vec::new() };
-                    never.push((note, work.key.label()));
+                    never.push((note, work.label()));
                 }
                 match found.iter_mut().find(|(known, ..)| known == mismatch) {
                     Some((_, count, of)) => (*count, *of) = (*count + runs, *of + values.runs),
@@ -250,7 +250,7 @@ fn spoilt(context: &Context) -> Vec<Note> {
         context.shown.iter().filter_map(move |work| {
             let counts = work.sides.iter().flatten().map(of);
             let (spoilt, of) = counts.max_by_key(|(spoilt, _)| *spoilt)?;
-            (spoilt > 0).then(|| (work.key.label(), spoilt, of))
+            (spoilt > 0).then(|| (work.label(), spoilt, of))
         })
     };
     let kept = most(|values| (values.kept_spoilt, values.runs));
