@@ -10,7 +10,7 @@ use crate::stats::Verdict;
 
 use super::answer::View;
 use super::layout::{Align, Page, Table, Tone, clean};
-use super::numbers::ratio;
+use super::numbers::{Change, ratio};
 use super::text::header;
 use super::{Format, Options, Render};
 
@@ -86,13 +86,22 @@ impl Point<'_> {
             }
             _ => (found.ratio, limits),
         };
-        let sign = match self.row.cells[side].verdict() {
+        Some((better, limits, self.sign(side)))
+    }
+
+    /// The difference of a side that has no ratio, in words, and a sign of the verdict.
+    pub fn difference(&self, analysis: &Analysis, side: usize) -> Option<(String, &'static str)> {
+        let effect = analysis.effect(self.row, side).filter(|effect| effect.ratio().is_none())?;
+        Some((Change::from_effect(&effect, self.row.kind.unit).change, self.sign(side)))
+    }
+
+    fn sign(&self, side: usize) -> &'static str {
+        match self.row.cells[side].verdict() {
             Some(Verdict::Better) => "+",
             Some(Verdict::Worse) => "-",
             Some(Verdict::Same) => "=",
             _ => "",
-        };
-        Some((better, limits, sign))
+        }
     }
 }
 

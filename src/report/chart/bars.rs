@@ -8,6 +8,7 @@ use crate::report::loads::{self, Point};
 use crate::report::{numbers, phrases};
 
 use super::estimate::Estimate;
+use super::forest::ABSENT;
 use super::plot::{OWN_AXIS, Span, common_end, label, linear_ticks, round};
 use super::{Axis, Chart, Data, Drawing, Key, LINE, Width, block, letters, lines_of, series};
 
@@ -54,7 +55,10 @@ struct Bars<'a> {
 /// For each work whose load is an axis, and each of its headline metrics.
 pub fn loads(analysis: &Analysis, names: &[String]) -> Vec<Chart> {
     let bar = |point: &Point, side: usize| {
-        let (better, interval, sign) = point.better(analysis, side)?;
+        let Some((better, interval, sign)) = point.better(analysis, side) else {
+            let (text, sign) = point.difference(analysis, side)?;
+            return Some(Bar { value: 0.0, text, sign, interval: None });
+        };
         let interval = interval.map(|limits| limits.map(|limit| limit.min(MAX_RATIO)));
         Some(Bar { value: better.min(MAX_RATIO), text: numbers::ratio(better), sign, interval })
     };
@@ -65,6 +69,9 @@ pub fn loads(analysis: &Analysis, names: &[String]) -> Vec<Chart> {
             |point: &Point, side| point.better(analysis, side).map_or(0.0, |(better, ..)| better);
         let is_cut =
             points.iter().any(|point| (1..names.len()).any(|side| better(point, side) > MAX_RATIO));
+        let lacks_ratio =
+            |point: &Point| (1..names.len()).any(|side| point.difference(analysis, side).is_some());
+        let absent = if points.iter().any(lacks_ratio) { ABSENT } else { "" };
         let group = |point: &Point| Group {
             label: format!("{}x", point.load),
             bars: (1..names.len()).map(|side| bar(point, side)).collect(),
@@ -75,7 +82,10 @@ pub fn loads(analysis: &Analysis, names: &[String]) -> Vec<Chart> {
                 "how many times as good as {}, whatever the metric's direction",
                 names[0]
             ),
-            about: phrases::joined([LOADS, if is_cut { CUT } else { "" }].map(str::to_string), " "),
+            about: phrases::joined(
+                [LOADS, absent, if is_cut { CUT } else { "" }].map(str::to_string),
+                " ",
+            ),
             x_title: "load, times the CPUs",
             y_title: "times as good",
             one: Some(1.0),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::analysis::{Analysis, Family, Place};
 use crate::report::numbers::{self, Change};
 use crate::report::phrases;
-use crate::stats::{Ratio, Verdict};
+use crate::stats::{Effect, Verdict};
 
 use super::plot::extent;
 use super::strips::{Group, Row, Strips};
@@ -17,6 +17,7 @@ use super::{Chart, Data, Key, Width, sense};
 /// Ratios beyond these are drawn at the edge.
 const MAX_RATIO: f64 = 16.0;
 const CUT: &str = "Changes beyond 16 times and below a 16th are at the edge.";
+pub const ABSENT: &str = "Where a value is 0 there is no ratio: the difference stands in words.";
 /// Factors that an axis names, and changes in percent: from 0 on the largest first.
 const FACTORS: [f64; 3] = [16.0, 8.0, numbers::FACTOR_FROM];
 const PERCENTS: [f64; 22] = [
@@ -31,8 +32,8 @@ pub fn forest(analysis: &Analysis, names: &[String]) -> Option<Chart> {
     let mut data = Data { head: head.map(str::to_string).to_vec(), rows: Vec::new() };
     let groups = analysis.rows_of(Family::Headline).map(|place| {
         let rows = (1..names.len()).filter_map(|side| {
-            let ratio = analysis.ratio(place.2, side)?;
-            Some(row(analysis, place, (side, names), ratio, &mut data))
+            let effect = analysis.effect(place.2, side)?;
+            Some(row(analysis, place, (side, names), effect, &mut data))
         });
         let margin = analysis.method.margin_of(place);
         Group {
@@ -43,17 +44,21 @@ pub fn forest(analysis: &Analysis, names: &[String]) -> Option<Chart> {
         }
     });
     let groups: Vec<Group> = groups.filter(|group| !group.rows.is_empty()).collect();
+    let mut rows = groups.iter().flat_map(|group| &group.rows);
+    let lacks_ratio = rows.clone().any(|row| row.value.is_none());
+    rows.find(|row| row.value.is_some())?;
     let reached = groups.iter().flat_map(|group| {
         let of_row = |row: &Row| {
             let interval = row.interval.map(|of| [of.low, of.high]).into_iter().flatten();
             let each = row.each.iter().map(|(_, ratio)| *ratio);
-            interval.chain(each).chain([row.value]).collect::<Vec<f64>>()
+            interval.chain(each).chain(row.value).collect::<Vec<f64>>()
         };
         group.rows.iter().flat_map(of_row).chain(group.band.into_iter().flatten())
     });
     let reached = extent(reached)?;
     let [low, high] = reached.map(|ratio| ratio.clamp(1.0 / MAX_RATIO, MAX_RATIO));
     let cut = if reached == [low, high] { "" } else { CUT };
+    let absent = if lacks_ratio { ABSENT } else { "" };
     let room = (high / low).powf(0.04);
     let strips = Strips {
         ends: [low / room, high * room],
@@ -62,7 +67,7 @@ pub fn forest(analysis: &Analysis, names: &[String]) -> Option<Chart> {
             groups
                 .iter()
                 .flat_map(|group| &group.rows)
-                .any(|row| row.value >= numbers::FACTOR_FROM),
+                .any(|row| row.value.is_some_and(|value| value >= numbers::FACTOR_FROM)),
         ),
         one: Some(1.0),
         x_title: "change against the baseline".to_string(),
@@ -71,7 +76,7 @@ pub fn forest(analysis: &Analysis, names: &[String]) -> Option<Chart> {
     Some(Chart {
         title: format!("Change of each headline metric against {}", names[0]),
         measure: "arrows point to better".to_string(),
-        about: phrases::joined([about(is_exact), cut].map(str::to_string), " "),
+        about: phrases::joined([about(is_exact), absent, cut].map(str::to_string), " "),
         keys: (1..names.len()).map(|side| Key::dot(side, &names[side])).collect(),
         data,
         drawings: strips.draw(&Width::ALL),
@@ -114,37 +119,43 @@ fn row(
     analysis: &Analysis,
     place: Place,
     (side, names): (usize, &[String]),
-    ratio: Ratio,
+    effect: Effect,
     data: &mut Data,
 ) -> Row {
     let (cell, metric) = (&place.2.cells[side], phrases::metric(place));
-    let seeds = if analysis.is_exact() { seeds(place, side) } else { Vec::new() };
-    let change = Change::from_ratio(&ratio);
+    let ratio = effect.ratio();
+    let has_seeds = analysis.is_exact() && ratio.is_some();
+    let seeds = if has_seeds { seeds(place, side) } else { Vec::new() };
+    let change = Change::from_effect(&effect, place.2.kind.unit);
     let word = phrases::verdict(analysis, place.2, cell).unwrap_or_default();
     let is_decided =
         matches!(cell.verdict(), Some(Verdict::Better | Verdict::Worse | Verdict::Same));
-    let agree = match seeds.len() {
-        0 => String::new(),
-        of => format!(" ({} of {of} seeds)", agreeing(&seeds, ratio.ratio)),
+    let agree = match (ratio, seeds.len()) {
+        (Some(of_all), of @ 1..) => {
+            format!(" ({} of {of} seeds)", agreeing(&seeds, of_all.ratio))
+        }
+        _ => String::new(),
     };
     let of_seed = |(round, ratio): &(u32, f64)| {
         let number = numbers::ratio(*ratio);
         (format!("{metric}, {}, seed {}: {number}", names[side], round + 1), *ratio)
     };
-    let [low, high] = ratio.interval.map_or([String::new(), String::new()], |of| {
-        [of.low, of.high].map(|limit| numbers::significant(limit, 5))
-    });
+    let interval = ratio.and_then(|ratio| ratio.interval);
+    let limits = [interval.map(|of| of.low), interval.map(|of| of.high)];
+    let figures = [ratio.map(|ratio| ratio.ratio)].into_iter().chain(limits);
+    let figures = figures
+        .map(|figure| figure.map_or(String::new(), |figure| numbers::significant(figure, 5)));
     let better = sense(place.2.kind.direction).trim_end_matches(" is better");
     let shown = [&metric, better, &names[side], &change.change, &change.interval, &word];
     let cells = shown.into_iter().map(str::to_string);
-    data.rows.push(cells.chain([numbers::significant(ratio.ratio, 5), low, high]).collect());
+    data.rows.push(cells.chain(figures).collect());
     Row {
         label: if names.len() > 2 { names[side].clone() } else { String::new() },
         text: format!("{} {word}{agree}", change.with_interval()).trim_end().to_string(),
         said: format!("{metric}, {}: {} {word}", names[side], change.with_interval()),
         series: side,
-        value: ratio.ratio,
-        interval: ratio.interval.filter(|_| seeds.is_empty()),
+        value: ratio.map(|ratio| ratio.ratio),
+        interval: interval.filter(|_| seeds.is_empty()),
         each: seeds.iter().map(of_seed).collect(),
         is_hollow: !is_decided,
     }

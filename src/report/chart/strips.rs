@@ -45,7 +45,8 @@ pub struct Row {
     pub text: String,
     pub said: String,
     pub series: usize,
-    pub value: f64,
+    /// `None`: it has no place on the axis, and stands in words alone.
+    pub value: Option<f64>,
     pub interval: Option<Interval>,
     /// Single values in place of an interval, with what they say.
     pub each: Vec<(String, f64)>,
@@ -224,6 +225,11 @@ impl Group {
 impl Row {
     fn draw(&self, group: &Group, (span, y): (Span, f64), drawing: &mut Drawing) {
         let series = series(self.series);
+        let Some(value) = self.value else {
+            let [from, to] = span.ends().map(|end| span.place(end));
+            let row = block(from, y - ROW / 2.0, to - from, ROW);
+            return drawing.mark("absent", row, self.said.as_str());
+        };
         if let Some(band) = group.band {
             let [low, high] = band.map(|value| span.place(value));
             drawing.mark("band", block(low, y - ROW / 2.0, high - low, ROW), "");
@@ -245,7 +251,7 @@ impl Row {
             drawing.mark(format!("interval {series}"), path, "");
         }
         let hollow = if self.is_hollow { " hollow" } else { "" };
-        let dot = shape(self.series, span.place(self.value), y);
+        let dot = shape(self.series, span.place(value), y);
         drawing.mark(format!("dot {series}{hollow}"), dot, self.said.as_str());
     }
 }

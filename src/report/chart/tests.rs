@@ -315,6 +315,41 @@ fn the_answer_has_a_drawing_for_a_whole_page_and_says_what_it_cuts() {
     assert!(forest(&analysis, &names).unwrap().about.contains("at the edge"));
 }
 
+/// As the table says it: a change of which there is no ratio is not left out.
+#[test]
+fn a_side_without_a_ratio_stands_in_words() {
+    let mut analysis = mixed(&["default", "batch", "idle"]);
+    let names = names(&analysis);
+    for work in &mut analysis.works {
+        let cell = &mut work.sets[0].rows[0].cells[2];
+        *cell = values(0.0, 0.0).differing(Verdict::Worse, -999.0, -1001.0, -997.0);
+    }
+    let forest = forest(&analysis, &names).unwrap();
+    for drawing in &forest.drawings {
+        let texts = drawing.texts.iter().filter(|text| text.text == "-999 /s +-2 WORSE");
+        assert_eq!(texts.count(), 4, "{drawing:?}");
+        let said = |mark: &&Mark| mark.label.ends_with(", idle: -999 /s +-2 WORSE");
+        assert_eq!(drawing.marks.iter().filter(said).count(), 4);
+    }
+    assert!(forest.about.contains("no ratio"), "{}", forest.about);
+    let rows = forest.data.rows.iter().filter(|row| row[3] == "-999 /s");
+    assert_eq!(rows.filter(|row| row[6..].iter().all(String::is_empty)).count(), 4);
+    let loads = loads(&analysis, &names);
+    let load = loads.iter().find(|chart| chart.title.contains("throughput")).unwrap();
+    assert!(load.drawings[0].marks.iter().any(|mark| mark.label == "2x, idle: -999 /s -"));
+    assert!(load.about.contains("no ratio"), "{}", load.about);
+    assert!(load.data.rows.iter().all(|row| row[3] == "-999 /s -"), "{:?}", load.data);
+    charts(&mut analysis).iter().for_each(assert_legible);
+    // Of nothing but such changes the values say more.
+    let rows =
+        analysis.works.iter_mut().flat_map(|work| &mut work.sets).flat_map(|set| &mut set.rows);
+    rows.for_each(|row| {
+        let zero = || values(0.0, 0.0).differing(Verdict::Worse, -999.0, -1001.0, -997.0);
+        row.cells[1..].iter_mut().for_each(|cell| *cell = zero());
+    });
+    assert_eq!(super::forest(&analysis, &names), None);
+}
+
 #[test]
 fn a_named_percentile_lies_on_its_curve() {
     let pictures = [latencies(1)];

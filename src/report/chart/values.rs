@@ -186,7 +186,7 @@ impl Metric<'_> {
             text: of.said(&self.scale),
             said: format!("{name}: {}", of.said(&self.scale)),
             series: *side,
-            value: of.value,
+            value: Some(of.value),
             interval: of.interval.map(|[low, high]| Interval { low, high }),
             each: of.each.iter().map(|(_, value)| (String::new(), *value)).collect(),
             is_hollow: false,
