@@ -64,7 +64,7 @@ pub struct Values<'a> {
     pub mismatches: Vec<(&'a KnobReading, usize)>,
     /// Rounds of this work that were left out because something from outside spoilt them.
     pub spoilt: usize,
-    /// Spoilt rounds that are kept, since nearly all rounds are.
+    /// Spoilt rounds that are kept, since most rounds are spoilt.
     pub kept_spoilt: usize,
 }
 
@@ -185,14 +185,17 @@ fn rounds(plan: &SampledPlan) -> u32 {
     plan.runs.iter().map(|run| run.key.round + 1).max().unwrap_or(0)
 }
 
-/// The rounds that count, by work of the plan: not those that load from outside spoilt.
+/// The rounds that count, by work of the plan: not those that load from outside spoilt, unless the plan counts all.
 fn counted_rounds(plan: &SampledPlan, has_ended: bool) -> Vec<CountedRounds> {
     let mut works = vec![WorkRounds::default(); plan.plan.works.len()];
     for run in &plan.runs {
         let found = run.disturbances.iter().map(|found| (found.kind(), found.share));
         if let Some(rounds) = works.get_mut(plan.plan.work_of(run.key.cell)) {
-            rounds.add(run.key.round, plan.plan.measure.repeat_spoilt && is_spoilt(found));
+            rounds.add(run.key.round, is_spoilt(found));
         }
+    }
+    if !plan.plan.measure.repeat_spoilt {
+        return works.iter().map(WorkRounds::all).collect();
     }
     let needed = needed(plan);
     works.iter().map(|rounds| rounds.counted(needed, has_ended)).collect()

@@ -54,7 +54,7 @@ const MIN_SPOILT_IN_A_ROW: u32 = 3;
 pub enum CountedRounds {
     /// All rounds but these.
     Clean { spoilt: BTreeSet<u32> },
-    /// All, these spoilt ones too: so few are clean that nothing could be said without them.
+    /// All, these spoilt ones too: most are, and without them nothing could be said, or the plan counts all.
     TooFewClean { spoilt: BTreeSet<u32> },
 }
 
@@ -112,6 +112,14 @@ impl WorkRounds {
             CountedRounds::TooFewClean { spoilt }
         } else {
             CountedRounds::Clean { spoilt }
+        }
+    }
+
+    /// All rounds count, whatever spoilt them.
+    pub fn all(&self) -> CountedRounds {
+        match self.counted(u32::MAX, true) {
+            CountedRounds::Clean { .. } => CountedRounds::Clean { spoilt: BTreeSet::new() },
+            most => most,
         }
     }
 }

@@ -167,8 +167,13 @@ fn remark(analysis: &Analysis, note: &Note) -> String {
             measured_again(analysis)
         ),
         Note::AllSpoilt { works } => format!(
-            "load from outside or steal spoilt most rounds, so none is left out: {}{}; quiet the \
-             machine and measure again: schedlab doctor",
+            "load from outside or steal spoilt most rounds, {}: {}{}; quiet the machine and measure \
+             again: schedlab doctor",
+            if analysis.plans.iter().all(|plan| plan.measure.repeat_spoilt) {
+                "so none is left out"
+            } else {
+                "and `repeat-spoilt = false` leaves none out"
+            },
             of_works(works),
             measured_again(analysis)
         ),

@@ -379,6 +379,16 @@ fn a_set_is_named_by_its_work_and_by_its_own_name_where_that_has_several() {
 }
 
 #[test]
+fn where_a_plan_counts_all_rounds_the_key_says_why() {
+    let mut analysis = testing::ordinary();
+    let spoilt = Note::AllSpoilt { works: vec![("web threads=2".to_string(), 9, 10)] };
+    assert!(note(&analysis, &spoilt).1.contains("most rounds, so none is left out: "));
+    analysis.plans[0].measure.repeat_spoilt = false;
+    let said = note(&analysis, &spoilt).1;
+    assert!(said.contains("most rounds, and `repeat-spoilt = false` leaves none out: "), "{said}");
+}
+
+#[test]
 fn of_a_spoilt_work_its_rounds_are_counted_and_those_that_replace_them() {
     let mut analysis = testing::ordinary();
     let works = ["web threads=2", "gone"].map(|work| (work.to_string(), 3, 9)).to_vec();

@@ -369,6 +369,32 @@ fn all_rounds_count_where_the_clean_ones_are_too_few_for_the_plans_variants() {
     assert!(all_count(5, &["a", "b"]) && !all_count(6, &["a", "b"]));
 }
 
+/// Verdicts are as much about that load where a plan counts all rounds; few spoilt ones are not worth a mark.
+#[test]
+fn spoilt_rounds_are_told_where_they_are_most_and_a_plan_counts_all() {
+    for (spoilt, is_marked) in [(5, false), (6, true)] {
+        let mut plan = tens(1.1);
+        plan.plan.measure.repeat_spoilt = false;
+        for at in 0..plan.runs.len() {
+            if plan.runs[at].key.round < spoilt {
+                disturb(&mut plan, at, DisturbanceKind::OutsideLoad, Some(0.3));
+            }
+        }
+        let found = analysed(&[plan], &["default", "batch"]);
+        let works = vec![(text("web threads=4"), spoilt as usize, 10)];
+        assert_eq!(
+            found.notes.contains(&Note::AllSpoilt { works }),
+            is_marked,
+            "{:?}",
+            found.notes
+        );
+        assert!(!found.notes.iter().any(|note| matches!(note, Note::SpoiltRounds { .. })));
+        let throughput = row(&found, "throughput");
+        assert_eq!(found.counts_spoilt(throughput), is_marked);
+        assert!(throughput.cells.iter().all(|cell| cell.values.len() == 10), "all count");
+    }
+}
+
 /// Before the end spoilt rounds do not count, so that nothing may be left to show.
 #[test]
 fn a_plan_that_has_not_ended_says_that_all_of_its_rounds_were_spoilt() {
@@ -402,6 +428,7 @@ fn disturbances_of_one_kind_are_one_note_with_the_worst_of_them() {
     }
     let notes = analysed(&[plan], &["default", "batch"]).notes;
     let [
+        Note::AllSpoilt { .. },
         Note::Disturbed { kind: DisturbanceKind::Steal, runs: steal, worst },
         Note::Disturbed { kind: DisturbanceKind::ClockStep, runs: step, .. },
     ] = notes.as_slice()
