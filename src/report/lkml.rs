@@ -10,7 +10,7 @@ mod mail;
 
 use std::io::{self, Write};
 
-use crate::analysis::{Analysis, Family, Place, Row, SetTable, WorkTable, grouped};
+use crate::analysis::{Analysis, Cell, Family, Note, Place, Row, SetTable, WorkTable, grouped};
 use crate::model::{Direction, Statistic, Unit};
 use crate::stats::{Effect, Verdict, Why};
 
@@ -55,7 +55,7 @@ fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()
         page.line(Tone::Plain, "Nothing was compared.");
         page.gap();
     }
-    if tables.iter().any(|table| table.cases.iter().any(|(_, is_starred)| *is_starred)) {
+    if tables.iter().flat_map(|table| table.cells.iter().flatten()).any(|(_, starred)| *starred) {
         let bound = percent(LARGE_CV);
         let text = format!("CV above {bound}: the run-to-run variance is large");
         page.wrapped(Tone::Plain, "* ", &text);
@@ -85,9 +85,6 @@ fn tables(analysis: &Analysis) -> Vec<Table> {
 /// `cases`: one metric of one set over the points of the axes.
 fn table(analysis: &Analysis, cases: &[Place]) -> Table {
     let (work, set, row) = cases[0];
-    // Whether the numbers of a row differ much from run to run, on any side.
-    let is_starred =
-        |row: &Row| row.cells.iter().any(|cell| cell.cv.is_some_and(|cv| cv > LARGE_CV));
     Table {
         test: test_of(work, set),
         units: units(set, row),
@@ -97,7 +94,7 @@ fn table(analysis: &Analysis, cases: &[Place]) -> Table {
             Direction::Neutral => "Neither is better",
         },
         heads: ["Case:", "[pct imp](CV)"],
-        cases: cases.iter().map(|(work, _, row)| (case(work), is_starred(row))).collect(),
+        cases: cases.iter().map(|(work, ..)| case(work)).collect(),
         cells: (0..analysis.sides.len()).map(|side| cells(analysis, cases, side)).collect(),
     }
 }
@@ -112,13 +109,13 @@ fn explaining_tables(analysis: &Analysis) -> Vec<Table> {
             Some(ratio) => format!("{} {:>7}", two_decimals(ratio), difference(ratio)),
             None => "-".to_string(),
         };
-        let cells = |side| rows.iter().map(|row| cell(row, side)).collect();
+        let cells = |side| rows.iter().map(|row| (cell(row, side), false)).collect();
         Table {
             test: test_of(work, set) + &case,
             units: "switches per second, and per operation".to_string(),
             interpretation: "Explains the throughput; has no verdicts",
             heads: ["Switches:", "[%diff]"],
-            cases: rows.iter().map(|row| (word(&row.kind.name), false)).collect(),
+            cases: rows.iter().map(|row| word(&row.kind.name)).collect(),
             cells: (0..analysis.sides.len()).map(cells).collect(),
         }
     };
@@ -175,19 +172,23 @@ fn units(set: &SetTable, row: &Row) -> String {
     }
 }
 
-/// `1.56 [-56.34]( 8.12)` of each case: brackets stand below one another.
-fn cells(analysis: &Analysis, cases: &[Place], side: usize) -> Vec<String> {
+/// `1.56 [-56.34]( 8.12)` of each case, brackets below one another, and whether its numbers differ much from run to
+/// run.
+fn cells(analysis: &Analysis, cases: &[Place], side: usize) -> Vec<(String, bool)> {
     let figures = cases.iter().map(|(.., row)| figures(analysis, row, side));
     let figures: Vec<Option<[String; 3]>> = figures.collect();
     let width = |at: usize, least| {
         figures.iter().flatten().map(|figures| figures[at].len()).fold(least, usize::max)
     };
     let (improved, cv) = (width(1, 6), width(2, 5));
-    let cell = |figures: &Option<[String; 3]>| match figures {
-        None => "-".to_string(),
-        Some([ratio, change, spread]) => format!("{ratio} [{change:>improved$}]({spread:>cv$})"),
+    let cell = |(figures, (.., row)): (&Option<[String; 3]>, &Place)| match figures {
+        None => ("-".to_string(), false),
+        Some([ratio, change, spread]) => {
+            let is_starred = row.cells[side].cv.is_some_and(|cv| cv > LARGE_CV);
+            (format!("{ratio} [{change:>improved$}]({spread:>cv$})"), is_starred)
+        }
     };
-    figures.iter().map(cell).collect()
+    figures.iter().zip(cases).map(cell).collect()
 }
 
 /// Normalised, improvement in percent, CV. `None` without both sides and a positive baseline.
@@ -210,10 +211,8 @@ pub(super) fn verdicts(analysis: &Analysis, rows: &[Place], names: &[String], pa
     for (at, name) in names.iter().enumerate().skip(1) {
         let heading = format!("Verdicts, {name} against {}:", names[0]);
         page.wrapped(Tone::Plain, "", &heading);
-        for (work, set, row) in rows {
-            if let Some(line) = differs(work, set, row, at) {
-                page.wrapped(Tone::Plain, "  ", &line);
-            }
+        for line in rows.iter().filter_map(|place| differs(analysis, *place, at)) {
+            page.wrapped(Tone::Plain, "  ", &line);
         }
         for (family, label) in [(Family::Headline, ""), (Family::Explaining, "explaining: ")] {
             let own = rows.iter().filter(|(.., row)| row.family == family);
@@ -239,8 +238,13 @@ pub(super) fn verdicts(analysis: &Analysis, rows: &[Place], names: &[String], pa
         let text = format!("{also}{}", ascii(&about));
         page.wrapped(Tone::Plain, &format!("{name}: "), &text);
     }
-    for (_, word, text) in phrases::folded_notes(analysis, |_| true) {
-        page.wrapped(Tone::Plain, &format!("{word}: "), &ascii(&text));
+    let is_listed = |cell: &Cell| matches!(cell.verdict(), Some(Verdict::Better | Verdict::Worse));
+    let listed = rows.iter().copied().filter(|(.., row)| row.cells.iter().any(is_listed));
+    let spoilt = phrases::spoilt(analysis, phrases::has_spoilt(analysis, listed));
+    for (note, word, text) in phrases::folded_notes(analysis, |_| true) {
+        let with_legend = spoilt.as_ref().filter(|_| matches!(note, Note::AllSpoilt { .. }));
+        let text = with_legend.map_or(&text, |(_, text)| text);
+        page.wrapped(Tone::Plain, &format!("{word}: "), &ascii(text));
     }
     page.gap();
     page.line(Tone::Plain, "Reproduce with:");
@@ -268,8 +272,9 @@ fn oddities(analysis: &Analysis, rows: &[Place], names: &[String], page: &mut Pa
 
 /// `WORSE: web threads=4, wakeup_p99, ratio 1.563 (1.401 to 1.744)`; also of a difference that
 /// was not called because equal variants differ as much.
-fn differs(work: &WorkTable, set: &SetTable, row: &Row, side: usize) -> Option<String> {
-    let judged = row.cells.get(side)?.judged.as_ref()?;
+fn differs(analysis: &Analysis, (work, set, row): Place, side: usize) -> Option<String> {
+    let cell = row.cells.get(side)?;
+    let judged = cell.judged.as_ref()?;
     let floor = match judged.verdict {
         Verdict::Better | Verdict::Worse => String::new(),
         Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. } => {
@@ -277,7 +282,7 @@ fn differs(work: &WorkTable, set: &SetTable, row: &Row, side: usize) -> Option<S
         }
         _ => return None,
     };
-    let word = phrases::verdict_on(row.kind.direction, judged.verdict);
+    let word = phrases::marked(analysis, row, cell, judged.verdict);
     let mut line = format!("{word}: {}", place(work, set, row));
     match judged.effect {
         Ok(Effect::Ratio(found)) => {

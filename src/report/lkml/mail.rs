@@ -89,16 +89,16 @@ pub struct Table {
     pub interpretation: &'static str,
     /// Above the cases, and behind the name of each side.
     pub heads: [&'static str; 2],
-    /// The subject of each row, and whether it has a star.
-    pub cases: Vec<(String, bool)>,
-    /// The cells of each side, one for each case.
-    pub cells: Vec<Vec<String>>,
+    /// The subject of each row.
+    pub cases: Vec<String>,
+    /// The cells of each side, one for each case, and whether a row that shows it has a star.
+    pub cells: Vec<Vec<(String, bool)>>,
 }
 
 impl Table {
     /// With the gap before it.
     fn width(&self, side: usize, name: &str) -> usize {
-        let cells = self.cells[side].iter().map(String::len);
+        let cells = self.cells[side].iter().map(|(cell, _)| cell.len());
         GAP + cells.fold(name.len() + self.heads[1].len(), usize::max)
     }
 
@@ -114,7 +114,7 @@ impl Table {
 
     /// The width of the first column. A case that has no room stands above its row.
     fn first(&self, room: usize) -> usize {
-        let cases = self.cases.iter().map(|(case, _)| case.len());
+        let cases = self.cases.iter().map(String::len);
         cases.filter(|width| *width <= room).fold(self.heads[0].len(), usize::max)
     }
 
@@ -155,16 +155,17 @@ impl Table {
         };
         let heads: String = columns.iter().map(head).collect();
         page.line(Tone::Plain, &format!("{:first$}{heads}", self.heads[0]));
-        for (at, (case, is_starred)) in self.cases.iter().enumerate() {
+        for (at, case) in self.cases.iter().enumerate() {
             let mut case = case.as_str();
             if case.len() > first {
                 page.wrapped(Tone::Plain, "", case);
                 case = "";
             }
             let cell =
-                |(side, width): &(usize, usize)| format!("{:>width$}", self.cells[*side][at]);
+                |(side, width): &(usize, usize)| format!("{:>width$}", self.cells[*side][at].0);
             let cells: String = columns.iter().map(cell).collect();
-            let star = if *is_starred { STAR } else { "" };
+            let is_starred = columns.iter().any(|(side, _)| self.cells[*side][at].1);
+            let star = if is_starred { STAR } else { "" };
             page.line(Tone::Plain, &format!("{case:>first$}{cells}{star}"));
         }
     }

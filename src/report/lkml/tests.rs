@@ -1,7 +1,6 @@
 //! Tables for a mail to a kernel list.
 
 use super::*;
-use crate::analysis::Cell;
 use crate::model::Reading;
 use crate::report::testing::{self, HIGHER, LOWER, render};
 use crate::stats::Rounds;
@@ -160,6 +159,21 @@ fn odd_values_are_noted_below_the_tables_and_neutral_ones_are_not() {
     };
     assert_eq!(notes, format!("{}{}", note(2), note(4)));
     assert!(!verdicts.contains("two modes"), "{shown}");
+}
+
+#[test]
+fn a_star_stands_in_the_blocks_that_show_the_large_variation() {
+    let mut analysis = testing::troubled();
+    let cells = [2.0, 2.0, 20.0].map(|cv| known(1000.0, cv)).to_vec();
+    let row = testing::headline("throughput", Unit::OpsPerS, HIGHER, cells);
+    analysis.works = vec![testing::work("mail", &[], "mail", "mail", vec![row])];
+    let shown = render(&LKML, &analysis, Options::default());
+    let blocks: Vec<&str> = shown.split("Case:").skip(1).collect();
+    let stars: Vec<bool> = blocks
+        .iter()
+        .map(|block| block.lines().nth(1).is_some_and(|row| row.ends_with('*')))
+        .collect();
+    assert_eq!(stars, [false, true], "{shown}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub use rounds::{Needed, Tally, decides, in_all, in_lab, later, more_rounds, rou
 pub use setup::{changes, knobs, placement, set};
 pub use sides::{Compared, compared, differing_knobs};
 pub use verdicts::{
-    SPOILT, bound, each, floor_percent, has_spoilt, is_good, key, keys, shapes, show_floor,
+    SPOILT, bound, each, floor_percent, has_spoilt, is_good, key, keys, marked, shapes, show_floor,
     verdict, verdict_on, why,
 };
 pub use words::{

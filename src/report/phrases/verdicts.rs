@@ -45,11 +45,14 @@ pub fn verdict(analysis: &Analysis, row: &Row, cell: &Cell) -> Option<String> {
     let bound = bound(row, cell).filter(|_| !is_maybe(&verdict));
     Some(match bound {
         Some(bound) => format!("<{bound}"),
-        None => {
-            let mark = if is_spoilt(analysis, row, cell) { SPOILT } else { "" };
-            verdict_on(row.kind.direction, verdict).to_string() + mark
-        }
+        None => marked(analysis, row, cell, verdict),
     })
+}
+
+/// The word of a cell's verdict, with a mark where its rounds are spoilt.
+pub fn marked(analysis: &Analysis, row: &Row, cell: &Cell, verdict: Verdict) -> String {
+    let mark = if is_spoilt(analysis, row, cell) { SPOILT } else { "" };
+    verdict_on(row.kind.direction, verdict).to_string() + mark
 }
 
 /// Whether a verdict is for the better or for the worse; `None` where it is neither.
