@@ -23,6 +23,24 @@ fn solo_runs_explain_and_are_not_argued_about() {
     assert!(headlines.iter().all(|name| !name.contains(" solo ")), "{headlines:?}");
 }
 
+/// Patterns for the work itself name its solo runs as well, which only explain.
+#[test]
+fn a_pattern_takes_solo_runs_where_it_names_them_alone() {
+    let plan = work(plan("p1", 1, &["default", "batch"]), "web solo web", 1);
+    let plan = rounds(plan, 0..10, &[1.0, 1.4]);
+    let headlines = |pattern: &str| {
+        let metrics = vec![pattern.to_string()];
+        let question = Question { metrics, ..of_variants(&plan) };
+        names(&analyse(std::slice::from_ref(&plan), &[], &question), Family::Headline)
+    };
+    for pattern in ["throughput", "web/throughput", "web/web/throughput", "*/throughput"] {
+        assert_eq!(headlines(pattern), ["web threads=4/web/throughput"], "{pattern}");
+    }
+    for pattern in ["web solo web/throughput", "* solo */throughput"] {
+        assert_eq!(headlines(pattern), ["web solo web threads=1/web/throughput"], "{pattern}");
+    }
+}
+
 /// A lone estimate for all formats: paired where it is judged, and where it is not.
 #[test]
 fn a_ratio_does_not_depend_on_what_is_judged() {

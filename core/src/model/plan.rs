@@ -369,9 +369,12 @@ impl Plan {
     }
 }
 
-/// The name of the solo run of a set. Names of users have no spaces.
+/// In the name of each solo run, and of no other work: names of users have no spaces.
+pub const SOLO: &str = " solo ";
+
+/// The name of the solo run of a set.
 pub fn solo_name(workload: &str, set: &str) -> String {
-    format!("{workload} solo {set}")
+    format!("{workload}{SOLO}{set}")
 }
 
 impl WorkerSet {
