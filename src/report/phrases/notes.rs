@@ -1,7 +1,7 @@
 //! A sentence for each note, and the word that it begins with. Pure.
 
 use crate::analysis::{Analysis, Difference, HostKind, NoValue, Note, Pooled, Unheeded, Weights};
-use crate::model::{MissingPart, Reading, Unit, show_duration};
+use crate::model::{DisturbanceKind, MissingPart, Reading, Unit, show_duration};
 use crate::report::layout::clean;
 use crate::report::numbers::{Scale, counted};
 
@@ -153,6 +153,13 @@ pub fn spoilt(analysis: &Analysis, has_mark: bool) -> Option<(&'static str, Stri
     Some((word, text + &legend))
 }
 
+/// Whether tasks outside of the plan ran in some round.
+fn has_outside_load(analysis: &Analysis) -> bool {
+    let is_load =
+        |note: &Note| matches!(note, Note::Disturbed { kind: DisturbanceKind::OutsideLoad, .. });
+    analysis.notes.iter().any(is_load)
+}
+
 fn remark(analysis: &Analysis, note: &Note) -> String {
     match note {
         Note::Disturbed { runs, worst, .. } | Note::BoundElsewhere { runs, worst } => {
@@ -186,11 +193,15 @@ fn remark(analysis: &Analysis, note: &Note) -> String {
             format!("{side}: {knob} was asked to be {asked} and was {got} in {runs} of {of}")
         }
         Note::KnobWithoutEffect { side, knob, works, scheduler } => {
-            let why = match scheduler {
-                Some(scheduler) => format!("the scheduler scx {scheduler} does not heed it"),
-                None => "nothing with another value competes there".to_string(),
+            let (but, why) = match scheduler {
+                Some(scheduler) => ("", format!("the scheduler scx {scheduler} does not heed it")),
+                None if has_outside_load(analysis) => (
+                    " but against load from outside",
+                    "nothing of the plan with another value competes there".to_string(),
+                ),
+                None => ("", "nothing with another value competes there".to_string()),
             };
-            format!("{side}: {knob} changes nothing in {}: {why}", listed(works))
+            format!("{side}: {knob} changes nothing in {}{but}: {why}", listed(works))
         }
         Note::Unpaired => "the sides were not measured in the same rounds: what changed on the \
                            machine between them (load, heat, settings) is in the ratio and in no \

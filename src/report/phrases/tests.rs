@@ -8,7 +8,10 @@ use unicode_width::UnicodeWidthStr;
 use super::super::layout::clean;
 use super::*;
 use crate::analysis::{Analysis, Cell, Family, NoValue, Note, Pairing, Side};
-use crate::model::{Cgroup, CgroupChange, Reading, SetChange, Unit, Value, Work, WorkerSet};
+use crate::model::{
+    Cgroup, CgroupChange, Disturbance, DisturbanceFact, DisturbanceKind, Reading, SetChange, Unit,
+    Value, Work, WorkerSet,
+};
 use crate::report::testing::{self, LOWER, NEUTRAL};
 use crate::stats::{Distance, NoEffect, Rounds, Unjudged, Verdict, Why};
 
@@ -376,6 +379,33 @@ fn a_set_is_named_by_its_work_and_by_its_own_name_where_that_has_several() {
     assert_eq!(place(&analysis, 0, 1), "web threads=2 mail");
     assert_eq!(place(&analysis, 0, 0), "web threads=2 web");
     assert_eq!(place(&analysis, 1, 0), "web threads=4");
+}
+
+/// Tasks outside of the plan compete with its workers.
+#[test]
+fn a_knob_without_effect_has_one_against_load_from_outside() {
+    let mut analysis = testing::ordinary();
+    let knob = |scheduler: Option<&str>| Note::KnobWithoutEffect {
+        side: "batch".to_string(),
+        knob: "cgroup-idle".to_string(),
+        works: vec!["web".to_string()],
+        scheduler: scheduler.map(str::to_string),
+    };
+    let heeds =
+        "batch: cgroup-idle changes nothing in web: the scheduler scx fifo does not heed it";
+    let alone =
+        "batch: cgroup-idle changes nothing in web: nothing with another value competes there";
+    let beside = "batch: cgroup-idle changes nothing in web but against load from outside: nothing of the plan \
+                  with another value competes there";
+    let kind = DisturbanceKind::OutsideLoad;
+    let fact = DisturbanceFact::Text { kind, detail: "dd".to_string() };
+    let worst = Disturbance { share: Some(0.3), fact };
+    let disturbed = Note::Disturbed { kind, runs: vec![("batch".to_string(), 2, 10)], worst };
+    for (notes, expected) in [(Vec::new(), alone), (vec![disturbed], beside)] {
+        analysis.notes = notes;
+        assert_eq!(note(&analysis, &knob(None)).1, expected);
+        assert_eq!(note(&analysis, &knob(Some("fifo"))).1, heeds);
+    }
 }
 
 #[test]
