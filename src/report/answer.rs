@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::analysis::{Analysis, Family, Note, Row, Severity};
 use crate::model::Direction;
-use crate::stats::{Distance, Judged, Verdict};
+use crate::stats::{Distance, Judged, Verdict, Why};
 
 use super::Options;
 use super::layout::{Page, Tone, clean, command, paragraph};
@@ -192,6 +192,7 @@ fn changes_and_open(view: View, detail: Detail, commands: bool) -> Vec<Paragraph
         Paragraph::text(Tone::Bad, word, text)
     }));
     said.extend(open(analysis, names, detail).map(|text| text_paragraph("open", text)));
+    said.extend(below_floor(analysis, names, detail).map(|text| text_paragraph("floor", text)));
     if let Some((text, command)) = rounds(analysis, names.len()) {
         let command = command.filter(|_| commands);
         let colon = if command.is_some() { ":" } else { "" };
@@ -360,19 +361,42 @@ fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<String>
     }
 }
 
+/// Metrics of any side that no number of rounds decides, since equal runs differ by as much.
+fn below_floor(analysis: &Analysis, names: &[String], detail: Detail) -> Option<String> {
+    let cells = names.iter().enumerate().skip(1).flat_map(|(side, name)| {
+        judged(analysis, side).filter_map(move |(metric, row, judged)| match judged.verdict {
+            Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. }
+                if phrases::rounds(&judged.verdict).is_none() =>
+            {
+                let floor = phrases::show_floor(&floor, row.kind.unit);
+                Some((format!("{metric} {floor}"), name.as_str()))
+            }
+            _ => None,
+        })
+    });
+    let places = with_sides(cells.collect(), names.len().saturating_sub(1));
+    let listed = || first_of(&places, detail.bounds);
+    (!places.is_empty()).then(|| {
+        format!("equal runs differ by as much here, so no number of rounds decides: {}", listed())
+    })
+}
+
 /// How many rounds decide what is bounded or open, and the command for that.
 fn rounds(analysis: &Analysis, sides: usize) -> Option<(String, Option<String>)> {
-    let all = (1..sides).flat_map(|side| judged(analysis, side));
+    let all = (1..sides).flat_map(|side| {
+        judged(analysis, side).filter_map(move |(_, row, judged)| {
+            let needed = phrases::rounds(&judged.verdict)?;
+            Some((needed, phrases::bound(row, &row.cells[side]).is_some()))
+        })
+    });
     // Where a plan had them, values are missing: no number of rounds helps.
     let had = |needed: &Needed| match (needed, analysis.plans.as_slice()) {
         (Needed::AtLeast(rounds), [plan]) => *rounds <= plan.rounds_done,
         _ => false,
     };
-    let all: Vec<Needed> =
-        all.filter_map(|(.., judged)| phrases::rounds(&judged.verdict)).collect();
+    let (all, is_bounded): (Vec<Needed>, Vec<bool>) = all.unzip();
     let soon = || all.iter().copied().filter(|needed| !matches!(needed, Needed::MoreThan(_)));
-    let open = (1..sides).map(|side| without_bound(analysis, side).count()).sum::<usize>();
-    let what = match all.len() - open {
+    let what = match is_bounded.into_iter().filter(|is_bounded| *is_bounded).count() {
         0 => "open",
         bounded if bounded == all.len() => "bounded",
         _ => "bounded or open",

@@ -253,6 +253,32 @@ fn what_is_bounded_is_not_open() {
     assert!(found.contains("decide the 3 bounded or open rows"), "{found}");
 }
 
+/// Beyond the margin and below the floor a row gets neither verdict.
+#[test]
+fn what_is_below_the_floor_is_named_and_not_among_what_rounds_decide() {
+    let floor = Distance::Ratio(0.027);
+    let below = |rounds| open(Why::BelowFloor { floor }, rounds);
+    let works = [
+        ("web", below(Rounds::MoreThan(1000)), 0.975),
+        ("chat", below(Rounds::Number(20)), 0.99),
+        ("mail", NOISE, 1.0),
+    ];
+    let works = works.map(|(name, verdict, ratio)| (name.to_string(), vec![(verdict, ratio)]));
+    let floor = "floor equal runs differ by as much here, so no number of rounds decides: web throughput 2.7 %";
+    for bound in [None, Some(Distance::Ratio(0.04))] {
+        let mut analysis = analysis_with(&["a", "b"], &works);
+        let rows = analysis.works.iter_mut().map(|work| &mut work.sets[0].rows[0]);
+        rows.for_each(|row| row.cells[1].judged.as_mut().unwrap().bound = bound);
+        let found = testing::words(&answer(&analysis, 80));
+        let what = if bound.is_some() { "bounded" } else { "open" };
+        assert!(found.contains(floor), "{found}");
+        assert!(found.contains(&format!("decide the 2 {what} rows")), "{found}");
+        analysis.works.truncate(1);
+        let found = testing::words(&answer(&analysis, 80));
+        assert!(found.contains(floor) && !found.contains("1000 rounds"), "{found}");
+    }
+}
+
 /// One row that nothing decides does not speak for the others.
 #[test]
 fn what_takes_too_many_rounds_does_not_hide_the_number_of_the_others() {

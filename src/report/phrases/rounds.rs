@@ -18,10 +18,12 @@ pub enum Needed {
     AtLeast(u32),
 }
 
-/// The rounds that an open verdict needs.
+/// The rounds that an open verdict needs; `None` where no number of them decides it.
 pub fn rounds(verdict: &Verdict) -> Option<Needed> {
     let Verdict::Inconclusive { why, rounds } = *verdict else { return None };
     Some(match (why, rounds) {
+        // Beyond the margin, so it never is SAME.
+        (Why::BelowFloor { .. }, Rounds::MoreThan(_)) => return None,
         // One round has no spread to estimate from.
         (Why::TooFewRounds { least }, Rounds::MoreThan(_)) => Needed::AtLeast(least),
         (_, Rounds::Number(rounds)) => Needed::About(rounds),
