@@ -48,7 +48,10 @@ pub fn nearest_rank(sorted: &[f64], permille: u32) -> Option<f64> {
 /// `None` below two values, or where the mean is not positive.
 pub fn cv(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|mean| *mean > 0.0)?;
-    (values.len() >= 2).then(|| deviation(values, mean) / mean)
+    // The mean of equal values may be another number by its rounding.
+    let are_equal = values.iter().all(|value| *value == values[0]);
+    let deviation = || if are_equal { 0.0 } else { deviation(values, mean) };
+    (values.len() >= 2).then(|| deviation() / mean)
 }
 
 /// Sample standard deviation around a mean that is known; at least two values.
@@ -164,6 +167,7 @@ mod tests {
             assert!(near(median(values), *expected_median), "median {values:?}");
             assert!(near(cv(values), *expected_cv), "cv {values:?} {:?}", cv(values));
         }
+        assert_eq!(cv(&[0.1; 3]), Some(0.0), "their mean is another number");
     }
 
     #[test]
