@@ -106,7 +106,7 @@ fn a_burst_is_timed_to_its_last_operation_and_one_that_is_not_done_is_unknown() 
     assert!(why.contains("2 of 2 workers had not done their 1000000000"), "{why}");
 }
 
-/// As at the end of a run, running programs come to their end and none begins.
+/// As at the end of a run, running programs come to their end and none begins; the run goes on.
 #[test]
 fn programs_are_executed_within_their_phase() {
     let home = tempfile::tempdir().unwrap();
@@ -119,10 +119,12 @@ fn programs_are_executed_within_their_phase() {
     };
     let phase = "at = \"100ms\"\nfor = \"100ms\"\n";
     let background = program("background", "back", phase);
-    let sets = [MIX, &program("set", "front", phase), &background].concat();
+    let late = "[[workload.set]]\nname = \"late\"\nuse = \"spin\"\nbatch = 100\n\
+                at = \"200ms\"\nfor = \"100ms\"\n";
+    let sets = [MIX, &program("set", "front", phase), late, &background].concat();
     let file = |name: &str| home.path().join(name);
     let events = events(home.path(), &sets, |events| {
-        let is_enough = did_work(events, &[1, 2]);
+        let is_enough = did_work(events, &[1, 3]);
         if !is_enough {
             for name in ["front", "back"] {
                 _ = std::fs::remove_file(file(name));
@@ -130,11 +132,15 @@ fn programs_are_executed_within_their_phase() {
         }
         is_enough
     });
-    for at in [1, 2] {
+    for at in [1, 3] {
         let [before, within, ..] = windows(&events, at)[..] else { panic!("no windows") };
         assert_eq!(before, (0, 0));
         assert!(within.1 > 0, "{within:?}");
     }
+    let [_, _, within, ..] = windows(&events, 2)[..] else { panic!("no windows") };
+    assert!(within.0 > 0, "its phase begins when the programs have ended: {within:?}");
+    let of_all_ns = outcome(&events)["result"]["measured_ns"].as_u64().unwrap();
+    assert!(of_all_ns >= 300_000_000, "{of_all_ns}");
     let lines = |name: &str| std::fs::read_to_string(home.path().join(name)).unwrap().len() as f64;
     assert_eq!(metric(outcome(&events), 1, "executions"), lines("front"));
     assert!(lines("back") > 0.0);

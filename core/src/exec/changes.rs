@@ -234,10 +234,9 @@ impl Changing {
         ended.map_or(Ok(()), joined)
     }
 
-    /// `waits`: the last change was due.
-    pub fn end(mut self, waits: bool) -> Result<Changed, ExecError> {
-        self.check()?;
-        self.thread.filter(|_| waits).map_or(Ok(()), joined)?;
+    /// The last change was due.
+    pub fn end(self) -> Result<Changed, ExecError> {
+        self.thread.map_or(Ok(()), joined)?;
         let cpu_ns = self.made.iter().map(|made| made.cpu_ns.load(Relaxed)).max().unwrap_or(0);
         let made = self.made.iter().map(|made| made.at_ns.load(Acquire));
         let made = made.map(|at_ns| Some(at_ns).filter(|at_ns| *at_ns > 0));
@@ -361,7 +360,7 @@ mod tests {
         let group = waiting(&spec);
         let changing =
             Changes::gather(&group, &spec).unwrap().start(clock::monotonic_ns()).unwrap();
-        let failed = changing.end(true).map(|_| ()).unwrap_err().to_string();
+        let failed = changing.end().map(|_| ()).unwrap_err().to_string();
         let expected = "the change at 7ns failed: knob `cgroup web: weight`: \
                         /nonexistent/cpu.weight cannot be read (ENOENT";
         assert!(failed.starts_with(expected), "{failed}");
@@ -387,7 +386,7 @@ mod tests {
         let group = waiting(&spec);
         let changing = Changes::gather(&group, &spec).unwrap().start(0).unwrap();
         assert!(changing.thread.is_none());
-        assert_eq!(changing.end(true).unwrap().readings().count(), 0);
+        assert_eq!(changing.end().unwrap().readings().count(), 0);
         group.stop();
     }
 }

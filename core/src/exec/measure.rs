@@ -122,7 +122,7 @@ impl Section {
         let section_ns =
             if group.has_finishing() { clock::monotonic_ns() - from_ns } else { self.duration_ns };
         telemetry.end();
-        let changes = changing.end(!group.has_finishing())?;
+        let changes = changing.end()?;
         group.stop();
         let own_cpu_ns = clock::own_thread_cpu_ns() - overhead_before_ns;
         let overhead_cpu_ns = own_cpu_ns + changes.cpu_ns;
@@ -198,16 +198,35 @@ impl<'g> Reader<'g> {
     /// the run is over.
     fn reach(&mut self, end_ns: u64) -> Result<bool, ExecError> {
         while let Some(at_ns) = self.phases.next_ns(end_ns) {
-            if is_over(self.group, at_ns, self.limit)? {
-                return Ok(true);
-            }
+            self.wait(at_ns)?;
             match self.phases.cross() {
                 Some((set, Turn::Begin)) => self.begin_phase(set)?,
                 Some((set, Turn::End)) => self.end_phase(set)?,
                 None => {}
             }
         }
-        is_over(self.group, end_ns, self.limit)
+        self.wait(end_ns)
+    }
+
+    /// Waits for a moment, or until every worker has finished that can, and fails if one has failed. Whether
+    /// the run is over: all have, and it has lasted its duration.
+    fn wait(&self, at_ns: u64) -> Result<bool, ExecError> {
+        if !self.group.has_finishing() {
+            return sleep_and_check(self.group, at_ns).map(|()| false);
+        }
+        let lasts_until_ns = self.phases.repeat_until_ns();
+        loop {
+            self.group.check()?;
+            self.group.check_time(self.limit)?;
+            let left_ns = at_ns.saturating_sub(clock::monotonic_ns());
+            if self.group.wait_for_finish(left_ns.min(FINISH_POLL_NS)) {
+                sleep_and_check(self.group, at_ns.min(lasts_until_ns))?;
+                return Ok(at_ns >= lasts_until_ns);
+            }
+            if left_ns == 0 {
+                return Ok(false);
+            }
+        }
     }
 
     fn begin_phase(&mut self, position: usize) -> Result<(), ExecError> {
@@ -283,23 +302,6 @@ impl Sample {
 fn sleep_and_check(group: &WorkerGroup, deadline_ns: u64) -> Result<(), ExecError> {
     clock::sleep_until(deadline_ns);
     group.check()
-}
-
-/// Waits for the end of a window, or until every worker has finished that can, and fails if one has
-/// failed. Whether all have finished.
-fn is_over(group: &WorkerGroup, end_ns: u64, limit: Limit) -> Result<bool, ExecError> {
-    if !group.has_finishing() {
-        return sleep_and_check(group, end_ns).map(|()| false);
-    }
-    loop {
-        group.check()?;
-        group.check_time(limit)?;
-        let left_ns = end_ns.saturating_sub(clock::monotonic_ns());
-        let is_over = group.wait_for_finish(left_ns.min(FINISH_POLL_NS));
-        if is_over || left_ns == 0 {
-            return Ok(is_over);
-        }
-    }
 }
 
 /// The rate of each set in one window: the sum over workers that count, each by its own time.

@@ -24,7 +24,7 @@ pub struct Phases {
     /// The measured section.
     from_ns: u64,
     until_ns: u64,
-    /// Programs of sets without an end of their own are executed again until then.
+    /// Programs of sets without an end of their own are executed again until then, and no run ends before.
     repeat_until_ns: u64,
     /// Edges still to be crossed, ascending.
     edges: VecDeque<(u64, Turn, usize)>,
@@ -71,6 +71,10 @@ impl Phases {
             repeat_until_ns: end_ns.unwrap_or(u64::MAX).min(repeat_until_ns),
             burst,
         }
+    }
+
+    pub fn repeat_until_ns(&self) -> u64 {
+        self.repeat_until_ns
     }
 
     /// The moment of the next edge that comes before a window is read that ends at `end_ns`.

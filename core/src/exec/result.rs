@@ -224,7 +224,7 @@ pub fn counted_work(sets: Vec<String>) -> Option<Disturbance> {
         .then_some(Disturbance { share: None, fact: DisturbanceFact::CountedWork { sets } })
 }
 
-/// The reason of a set whose phase was still to come when the run ended with its programs.
+/// The reason of a set whose phase was still to come when the run ended.
 const NEVER_BEGAN: &str = "the run ended before the phase of its set began";
 
 fn worker_counts(worker: &WorkerMeasured) -> WorkerCounts {
