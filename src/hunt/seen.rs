@@ -3,7 +3,7 @@
 
 use crate::analysis::{SchedPriority, allowed_cpus, competing_cgroups};
 use crate::model::{
-    Cell, CpuSet, Outcome, Reading, RunResult, Window, Work, WorkerWindow, merged_knobs,
+    Cell, CpuSet, Outcome, Reading, RunResult, SetChange, Window, Work, WorkerWindow, merged_knobs,
 };
 use crate::stats::CompetingCgroup;
 
@@ -235,8 +235,11 @@ fn changed(cell: &Cell, until_ns: Option<u64>) -> Cell {
     let mut cell = cell.clone();
     let Some(until_ns) = until_ns else { return cell };
     for set in &mut cell.work.sets {
-        for change in set.changes.iter().filter(|change| change.at_ns <= until_ns) {
-            set.knobs = merged_knobs(&set.knobs, &change.knobs);
+        let made = set.changes.iter().take_while(|change| change.at_ns <= until_ns).count();
+        let before = merged_knobs(&cell.variant.knobs, &set.knobs);
+        let after = SetChange::knobs_after(&set.changes[..made], before).last();
+        set.knobs = after.unwrap_or_else(|| std::mem::take(&mut set.knobs));
+        for change in &set.changes[..made] {
             set.cgroup = change.cgroup.clone().or(set.cgroup.take());
         }
     }

@@ -8,6 +8,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::iter::once;
 
 use crate::model::{CgroupPath, CpuSet, SetChange, Value, Variant, WorkerKind, WorkerSet};
 use crate::variant;
@@ -76,11 +77,17 @@ impl SetChanges {
         placement: Option<&CpuSet>,
         faults: &mut Faults,
     ) {
-        let mut before = of_set.clone();
-        for Written { knobs, .. } in &self.0 {
-            knobs.check_merged(&before, variants, faults);
+        let changes = self.all();
+        let states = variants.iter().map(|variant| {
+            let begin = variant::merged(&variant.knobs, of_set);
+            let after = SetChange::knobs_after(&changes, begin.clone());
+            once(begin).chain(after).collect::<Vec<_>>()
+        });
+        let states: Vec<_> = states.collect();
+        for (at, Written { knobs, .. }) in self.0.iter().enumerate() {
+            let steps = variants.iter().zip(&states);
+            knobs.check_steps(steps.map(|(variant, of)| (variant, &of[at], &of[at + 1])), faults);
             knobs.check_affinity(placement, faults);
-            before = variant::merged(&before, &knobs.values);
         }
     }
 

@@ -134,7 +134,7 @@ impl Draft {
     pub fn check_knobs(&self, variants: &[Variant], placement: &Placement, faults: &mut Faults) {
         for set in &self.sets {
             let (own, cpus) = (&set.knobs, placement.cpus.as_ref());
-            own.check_merged(&BTreeMap::new(), variants, faults);
+            own.check_merged(variants, faults);
             own.check_affinity(cpus, faults);
             set.changes.check_knobs(&own.values, variants, cpus, faults);
         }

@@ -11,10 +11,12 @@ use super::error::Faults;
 use super::fields::{Words, names};
 use super::table::{self, Points, Span, Table, kind_of, quoted_start};
 
+type Values = BTreeMap<String, Value>;
+
 /// Knobs as written, with their places.
 #[derive(Default)]
 pub struct Knobs {
-    pub values: BTreeMap<String, Value>,
+    pub values: Values,
     /// The axes in the order written; only a variant has some.
     pub axes: Vec<Axis>,
     /// The places of the keys.
@@ -90,21 +92,26 @@ impl Knobs {
         self.note(found, "here", faults);
     }
 
-    /// Notes conflicts of these knobs of a worker set with each variant; `before` are those of the set that they
-    /// replace.
-    pub fn check_merged(
+    /// Notes conflicts of these knobs of a worker set with each variant.
+    pub fn check_merged(&self, variants: &[Variant], faults: &mut Faults) {
+        let merged = variants.iter().map(|variant| variant::merged(&variant.knobs, &self.values));
+        let merged: Vec<_> = merged.collect();
+        let steps = variants.iter().zip(&merged);
+        self.check_steps(steps.map(|(variant, after)| (variant, &variant.knobs, after)), faults);
+    }
+
+    /// Notes conflicts that come with these knobs of a worker set: by variant, all of its knobs before and after.
+    pub fn check_steps<'v>(
         &self,
-        before: &BTreeMap<String, Value>,
-        variants: &[Variant],
+        steps: impl ExactSizeIterator<Item = (&'v Variant, &'v Values, &'v Values)>,
         faults: &mut Faults,
     ) {
         if self.values.is_empty() {
             return;
         }
-        let found = variants.iter().map(|variant| {
-            let before = variant::merged(&variant.knobs, before);
-            let known = variant::validate(&before);
-            let mut merged = variant::validate(&variant::merged(&before, &self.values));
+        let found = steps.map(|(variant, before, after)| {
+            let known = variant::validate(before);
+            let mut merged = variant::validate(after);
             merged.retain(|fault| !known.contains(fault));
             (variant, merged)
         });

@@ -54,6 +54,7 @@ struct SetStep {
 /// A set's workers as they are while moments are gathered.
 struct State<'s> {
     set: &'s WorkerSet,
+    /// Before the first change.
     knobs: BTreeMap<String, Value>,
     cgroup: Option<CgroupPath>,
     workers: Arc<[(usize, i32)]>,
@@ -138,9 +139,6 @@ impl<'s> State<'s> {
         let own: Vec<&SetChange> =
             self.set.changes.iter().filter(|change| change.at_ns == at_ns).collect();
         let target = own.iter().rev().find_map(|change| change.cgroup.clone());
-        for change in &own {
-            self.knobs = variant::merged(&self.knobs, &change.knobs);
-        }
         if target.is_some() {
             self.cgroup.clone_from(&target);
         }
@@ -161,12 +159,16 @@ impl<'s> State<'s> {
             return Ok(None);
         }
         let failed = |missing| ExecError::Change { at_ns, missing };
+        let by_then = self.set.changes.iter().take_while(|change| change.at_ns <= at_ns).count();
+        let by_then = &self.set.changes[..by_then];
+        let knobs = SetChange::knobs_after(by_then, self.knobs.clone()).last();
+        let knobs = knobs.as_ref().unwrap_or(&self.knobs);
         Ok(Some(SetStep {
             set: self.set.name.clone(),
             workers: Arc::clone(&self.workers),
             load: Arc::clone(load),
             joins,
-            settings: LiveSettings::new(&self.knobs, [].into_iter()).map_err(failed)?,
+            settings: LiveSettings::new(knobs, [].into_iter()).map_err(failed)?,
             moves_cpus,
             sets_attributes,
         }))
@@ -345,6 +347,27 @@ mod tests {
         is(17, 0, &one);
         third.make().unwrap();
         is(19, 3, &one);
+        group.stop();
+    }
+
+    #[test]
+    fn a_change_of_policy_keeps_what_the_set_has() {
+        let text = |word: &str| Value::Text(word.to_string());
+        let mut spec = spec(vec![
+            change(5, &[("policy", text("batch"))]),
+            change(7, &[("nice", Value::Int(18))]),
+            change(9, &[("policy", text("other"))]),
+        ]);
+        spec.cell.work.sets[0].knobs.insert("nice".to_string(), Value::Int(17));
+        let group = waiting(&spec);
+        let changes = Changes::gather(&group, &spec).unwrap();
+        for (moment, expected) in changes.0.iter().zip([(3, 17), (3, 18), (0, 18)]) {
+            moment.make().unwrap();
+            for member in group.members() {
+                let attr = sched::attr(member.slot.tid()).unwrap();
+                assert_eq!((attr.policy, attr.nice), expected, "at {}", moment.at_ns);
+            }
+        }
         group.stop();
     }
 

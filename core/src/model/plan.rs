@@ -201,14 +201,24 @@ pub struct SetChange {
 }
 
 impl SetChange {
-    /// The knobs after each change of workers that have `knobs` before the first one.
+    /// The knobs after each change of workers that have `knobs` before the first one. Those that the policy by then
+    /// does not take come back with a later one that does.
     pub fn knobs_after<'c>(
         changes: &'c [SetChange],
         mut knobs: BTreeMap<String, Value>,
     ) -> impl Iterator<Item = BTreeMap<String, Value>> + 'c {
         changes.iter().map(move |change| {
-            knobs = merged_knobs(&knobs, &change.knobs);
-            knobs.clone()
+            knobs.extend(change.knobs.clone());
+            let policy = knobs.get("policy").and_then(Value::as_text).unwrap_or("other");
+            let is_taken = |knob: &str| {
+                let own = OF_POLICIES.iter().find(|(name, _)| *name == knob);
+                own.is_none_or(|(_, policies)| policies.contains(&policy))
+            };
+            let own = knobs.iter().filter(|(knob, _)| {
+                // A knob that the change itself names is there to be refused.
+                is_taken(knob) || change.knobs.contains_key(*knob)
+            });
+            own.map(|(knob, value)| (knob.clone(), value.clone())).collect()
         })
     }
 }
@@ -387,9 +397,15 @@ impl WorkerSet {
     }
 }
 
-/// Knobs that mean something under some policies only: a set with a policy of its own does
-/// not take the variant's.
-const OF_A_POLICY: [&str; 6] = ["priority", "runtime", "deadline", "period", "nice", "slice"];
+/// Knobs that mean something under these policies only: a set with a policy of its own does not take the variant's.
+const OF_POLICIES: [(&str, &[&str]); 6] = [
+    ("priority", &["fifo", "rr"]),
+    ("runtime", &["deadline"]),
+    ("deadline", &["deadline"]),
+    ("period", &["deadline"]),
+    ("nice", &["other", "batch"]),
+    ("slice", &["other", "batch"]),
+];
 
 /// The knobs of the workers of a set: the variant's, each replaced by the set's own of that name.
 /// `variant::validate` checks which of them may be combined.
@@ -399,7 +415,7 @@ pub fn merged_knobs(
 ) -> BTreeMap<String, Value> {
     let mut knobs = variant.clone();
     if own.contains_key("policy") {
-        knobs.retain(|knob, _| !OF_A_POLICY.contains(&knob.as_str()));
+        knobs.retain(|knob, _| !OF_POLICIES.iter().any(|(own, _)| own == knob));
     }
     knobs.extend(own.clone());
     knobs
@@ -408,6 +424,33 @@ pub fn merged_knobs(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_knob_that_a_policy_does_not_take_comes_back_with_one_that_does() {
+        let knobs = |written: &[(&str, Value)]| -> BTreeMap<String, Value> {
+            written.iter().map(|(knob, value)| (knob.to_string(), value.clone())).collect()
+        };
+        let policy = |word: &str| ("policy", Value::Text(word.to_string()));
+        let (nice, slice) = (("nice", Value::Int(7)), ("slice", Value::DurationNs(300_000)));
+        let clamp = ("uclamp-min", Value::Percent(25.0));
+        let priority = ("priority", Value::Int(3));
+        let steps = [
+            (vec![policy("batch")], vec![policy("batch"), nice.clone(), clamp.clone()]),
+            (
+                vec![slice.clone()],
+                vec![policy("batch"), nice.clone(), clamp.clone(), slice.clone()],
+            ),
+            (vec![policy("fifo"), priority.clone()], vec![policy("fifo"), priority, clamp.clone()]),
+            (vec![policy("idle")], vec![policy("idle"), clamp.clone()]),
+            (vec![policy("other")], vec![policy("other"), nice.clone(), slice, clamp.clone()]),
+        ];
+        let change =
+            |(change, _): &(Vec<_>, _)| SetChange { at_ns: 1, knobs: knobs(change), cgroup: None };
+        let changes: Vec<SetChange> = steps.iter().map(change).collect();
+        let after = SetChange::knobs_after(&changes, knobs(&[nice, clamp]));
+        let expected: Vec<_> = steps.iter().map(|(_, after)| knobs(after)).collect();
+        assert_eq!(after.collect::<Vec<_>>(), expected);
+    }
 
     #[test]
     fn only_rounds_are_added_to_a_plan() {

@@ -147,6 +147,8 @@ pub fn cgroup_fields() -> Vec<Field> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::SetChange;
+    use crate::sys::sched::Policy;
 
     #[test]
     fn every_knob_is_described_once_and_acts_in_its_scope() {
@@ -186,6 +188,33 @@ mod tests {
         let other_policy = testing::knobs(&[("policy", "idle")]);
         let expected = [("policy", "idle"), ("preempt", "lazy")];
         assert_eq!(merged(&variant, &other_policy), testing::knobs(&expected));
+    }
+
+    /// The model has the policies of each knob, too.
+    #[test]
+    fn a_change_of_policy_leaves_no_knob_that_it_does_not_take() {
+        let all = [
+            ("priority", "3"),
+            ("nice", "3"),
+            ("slice", "1ms"),
+            ("runtime", "1ms"),
+            ("deadline", "2ms"),
+            ("period", "3ms"),
+        ];
+        for policy in Policy::ALL {
+            let own = testing::knobs(&[("policy", policy.word())]);
+            let change = SetChange { at_ns: 0, knobs: own, cgroup: None };
+            let after = SetChange::knobs_after(&[change], testing::knobs(&all)).last().unwrap();
+            assert_eq!(validate(&after), [], "{policy:?}");
+            let kept = after.len() - 1;
+            let expected = match policy {
+                Policy::Other | Policy::Batch => 2,
+                Policy::Idle => 0,
+                Policy::Fifo | Policy::Rr => 1,
+                Policy::Deadline => 3,
+            };
+            assert_eq!(kept, expected, "{policy:?}");
+        }
     }
 
     #[test]
