@@ -1042,6 +1042,14 @@ fn a_scheduler_that_knows_no_weights_breaks_a_rule_and_the_kernels_own_breaks_no
     assert!(switches > 100, "{switches}");
     let (code, found, message) = confirm("./own.toml", "");
     assert_eq!((code, found.contains("no rule is broken")), (Some(0), true), "{found}{message}");
+    // With two tasks, the one whose slice has ended is in no queue when the next one is chosen.
+    let rest = "[[variant]]\nname = \"v\"\nkernel = \"debian:6.18\"\nscx = \"vtime\"\n\
+                [[workload]]\nname = \"two\"\n[[workload.set]]\nuse = \"spin\"\nname = \"one\"\n\
+                [[workload.set]]\nuse = \"spin\"\nname = \"other\"\nknobs = { nice = 10 }\n";
+    let two = plan(PATIENT, "cpus = 1", rest).replace("duration = \"100ms\"", "duration = \"1s\"");
+    let shares = throughputs(&laboratory, &two);
+    let share = shares[0] / shares.iter().sum::<f64>();
+    assert!((0.88..0.92).contains(&share), "weights of 100 and 11: {shares:?}");
 }
 
 /// Each is found among the first scenarios. Ctrl-C while the case is made smaller keeps it.

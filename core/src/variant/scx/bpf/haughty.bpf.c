@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Deliberately wrong, for tests of `hunt`: `fifo`, but a task below the usual weight is served when no other waits, and
- * starves where others always do.
+ * Deliberately wrong, for tests of `hunt`: `fifo`, but a task below the usual weight is served when no other could run,
+ * and starves where others always could.
  */
 #include "scx.h"
 
@@ -36,8 +36,13 @@ void haughty_enqueue(u64 *ctx)
 SEC("struct_ops/dispatch")
 void haughty_dispatch(u64 *ctx)
 {
-	(void)ctx;
-	if (!take_from(QUEUE))
+	struct task_struct *prev = (struct task_struct *)ctx[1];
+
+	if (take_from(QUEUE))
+		return;
+	if (prev && is_runnable(prev) && prev->scx.weight >= USUAL_WEIGHT)
+		keep(prev, SLICE);
+	else
 		take_from(LIGHT);
 }
 

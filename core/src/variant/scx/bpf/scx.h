@@ -24,6 +24,8 @@ typedef _Bool bool;
 #define MS 1000000ULL
 /* The queue of the CPU that a task is put on: what that CPU runs next. */
 #define LOCAL_QUEUE ((1ULL << 63) | 2)
+/* In the flags of a task: it is runnable. */
+#define TASK_QUEUED 1
 /* The queue of our own that each scheduler here has. */
 #define QUEUE 1
 #define ANY_NODE (-1)
@@ -44,13 +46,22 @@ struct sched_entity {
 
 struct sched_ext_entity {
 	u32 weight;
+	u32 flags;
+	u64 slice;
+	u64 dsq_vtime;
 };
 
 struct mm_struct;
 
+/* The loader takes no function for the kernel's whose parameters are only declared. */
+struct cpumask {
+	u64 bits[1];
+};
+
 struct task_struct {
 	struct sched_entity se;
 	struct sched_ext_entity scx;
+	const struct cpumask *cpus_ptr;
 	/* None: a thread of the kernel. */
 	struct mm_struct *mm;
 };
@@ -92,7 +103,15 @@ struct scx_bpf_dsq_insert_vtime_args {
 	u64 enq_flags;
 };
 
+struct bpf_iter_scx_dsq {
+	u64 opaque[6];
+};
+
 /* Always there. */
+extern int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 queue, u64 flags) KFUNC;
+extern struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) KFUNC;
+extern void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) KFUNC;
+extern bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask) KFUNC;
 extern s32 scx_bpf_create_dsq(u64 queue, s32 node) KFUNC;
 extern s32 scx_bpf_dsq_nr_queued(u64 queue) KFUNC;
 extern s32 scx_bpf_select_cpu_dfl(struct task_struct *task, s32 prev_cpu, u64 flags,
@@ -117,6 +136,9 @@ extern bool __scx_bpf_dsq_insert_vtime(struct task_struct *task,
 extern bool scx_bpf_consume(u64 queue) KFUNC;
 extern bool scx_bpf_dsq_move_to_local(u64 queue) KFUNC;
 extern bool scx_bpf_dsq_move_to_local___v2___newest(u64 queue, u64 flags) KFUNC;
+
+/* Only newest kernels; before, the field is written. */
+extern bool scx_bpf_task_set_slice(struct task_struct *task, u64 slice) KFUNC;
 
 /* At the end of a queue. */
 INLINE void insert(struct task_struct *task, u64 queue, u64 slice_ns, u64 flags)
@@ -155,6 +177,21 @@ INLINE bool take_from(u64 queue)
 	if (scx_bpf_dsq_move_to_local)
 		return scx_bpf_dsq_move_to_local(queue);
 	return scx_bpf_consume(queue);
+}
+
+/* Whether the task that this CPU ran could go on. Where its slice has ended, it is in no queue yet. */
+INLINE bool is_runnable(const struct task_struct *prev)
+{
+	return prev->scx.flags & TASK_QUEUED;
+}
+
+/* The task that this CPU ran goes on, unless another one was taken. */
+INLINE void keep(struct task_struct *prev, u64 slice_ns)
+{
+	if (scx_bpf_task_set_slice)
+		scx_bpf_task_set_slice(prev, slice_ns);
+	else
+		prev->scx.slice = slice_ns;
 }
 
 /* To an idle CPU at once where there is one; who finds none is enqueued. */

@@ -22,7 +22,7 @@ struct {
 	MAP_TYPE(value, struct account);
 } accounts SEC(".maps");
 
-/* That of the task which was switched to last, and never backwards. Written without a lock: who is a
+/* That of the task which was switched to last, or went on, and never backwards. Written without a lock: who is a
  * little late is a little off. */
 static u64 now_ns;
 
@@ -70,10 +70,53 @@ void vtime_enqueue(u64 *ctx)
 	insert_by_key(task, QUEUE, SLICE, account ? account->vtime_ns : now_ns, ctx[1]);
 }
 
+/* The virtual time by now of a task that was switched to and has not stopped. */
+INLINE u64 vtime_by_now(const struct task_struct *task, const struct account *account)
+{
+	u64 ran_ns = task->se.sum_exec_runtime - account->began_ns;
+	u32 weight = task->scx.weight;
+
+	return account->vtime_ns + ran_ns * USUAL_WEIGHT / (weight ? weight : 1);
+}
+
+INLINE void advance(u64 vtime_ns)
+{
+	if (is_before(now_ns, vtime_ns))
+		now_ns = vtime_ns;
+}
+
+/* Whether a task waits for this CPU that has had no more virtual time. */
+INLINE bool is_turn_of_another(u32 cpu, u64 vtime_ns)
+{
+	struct bpf_iter_scx_dsq queue;
+	struct task_struct *task;
+	bool is = 0;
+
+	bpf_iter_scx_dsq_new(&queue, QUEUE, 0);
+	while (!is && (task = bpf_iter_scx_dsq_next(&queue))) {
+		if (is_before(vtime_ns, task->scx.dsq_vtime))
+			break;
+		is = bpf_cpumask_test_cpu(cpu, task->cpus_ptr);
+	}
+	bpf_iter_scx_dsq_destroy(&queue);
+	return is;
+}
+
 SEC("struct_ops/dispatch")
 void vtime_dispatch(u64 *ctx)
 {
-	(void)ctx;
+	struct task_struct *prev = (struct task_struct *)ctx[1];
+	struct account *account;
+	u64 vtime_ns;
+
+	if (prev && is_runnable(prev) && (account = account_of(prev))) {
+		vtime_ns = vtime_by_now(prev, account);
+		if (!is_turn_of_another((u32)ctx[0], vtime_ns)) {
+			advance(vtime_ns);
+			keep(prev, SLICE);
+			return;
+		}
+	}
 	take_from(QUEUE);
 }
 
@@ -86,8 +129,7 @@ void vtime_running(u64 *ctx)
 	if (!account)
 		return;
 	account->began_ns = task->se.sum_exec_runtime;
-	if (is_before(now_ns, account->vtime_ns))
-		now_ns = account->vtime_ns;
+	advance(account->vtime_ns);
 }
 
 SEC("struct_ops/stopping")
@@ -95,13 +137,9 @@ void vtime_stopping(u64 *ctx)
 {
 	struct task_struct *task = (struct task_struct *)ctx[0];
 	struct account *account = account_of(task);
-	u32 weight = task->scx.weight;
-	u64 ran_ns;
 
-	if (!account)
-		return;
-	ran_ns = task->se.sum_exec_runtime - account->began_ns;
-	account->vtime_ns += ran_ns * USUAL_WEIGHT / (weight ? weight : 1);
+	if (account)
+		account->vtime_ns = vtime_by_now(task, account);
 }
 
 SEC("struct_ops/exit")
