@@ -679,7 +679,7 @@ fn a_knob_that_cannot_make_a_difference_is_noted() {
     let home = Home::new();
     let plan = "schema = 1\n[measure]\nrounds = 2\nduration = \"1s\"\n[[variant]]\n\
         name = \"plain\"\n[[variant]]\nname = \"nicer\"\nnice = 5\n[[variant]]\n\
-        name = \"heavy\"\ncgroup-weight = 1000\n[[workload]]\nname = \"alone\"\n\
+        name = \"heavy\"\ncgroup-weight = 1000\nnice = 2\n[[workload]]\nname = \"alone\"\n\
         use = \"spin\"\n[[workload]]\nname = \"both\"\n[[workload.set]]\nname = \"a\"\n\
         use = \"spin\"\n[[workload.set]]\nname = \"b\"\nuse = \"spin\"\n\
         knobs = { nice = 1 }\n";
@@ -692,6 +692,7 @@ fn a_knob_that_cannot_make_a_difference_is_noted() {
     };
     let expected = [
         json!({ "note": "knob_without_effect", "side": "nicer", "knob": "nice", "works": ["alone"], "scheduler": null }),
+        json!({ "note": "knob_without_effect", "side": "heavy", "knob": "nice", "works": ["alone"], "scheduler": null }),
         json!({ "note": "knob_without_effect", "side": "heavy", "knob": "cgroup-weight", "works": ["alone", "both"], "scheduler": null }),
     ];
     let printed = home.null("./knobs.toml", &["--format", "json"]);
@@ -702,6 +703,9 @@ fn a_knob_that_cannot_make_a_difference_is_noted() {
     assert_eq!(line("alone / plain: "), "ok");
     assert!(line("alone / nicer: ").starts_with("ok, but nice 5 changes nothing"), "{dry}");
     assert_eq!(line("both / nicer: "), "ok");
+    let both =
+        "alone / heavy: ok, but nice 2 changes nothing: all workers have it; cgroup-weight 1000 ";
+    assert!(dry.split_whitespace().collect::<Vec<_>>().join(" ").contains(both), "{dry}");
     assert!(line("both / heavy: ").starts_with("ok, but cgroup-weight 1000 "), "{dry}");
 }
 

@@ -153,9 +153,12 @@ pub fn dry_run(prepared: &Prepared, output: &Output) -> Result<(), Failure> {
     for cell in &started.cells {
         let place = cell.place();
         match engine::check(&**backend, cell, &started.environment.topology) {
-            Ok(cell) => ok.push(match variant::without_effect(&cell) {
-                Some(found) => format!("{place}: ok, but {found}"),
-                None => format!("{place}: ok"),
+            Ok(cell) => ok.push(match variant::without_effect(&cell).as_slice() {
+                [] => format!("{place}: ok"),
+                all => {
+                    let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+                    format!("{place}: ok, but {}", all.join("; "))
+                }
             }),
             Err(reason) => {
                 not_run.insert(cell.index);

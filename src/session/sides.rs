@@ -160,8 +160,10 @@ fn without_effect(plans: &[SampledPlan], sides: &[Selection]) -> Vec<WithoutEffe
         let cells = cells.filter(|(plan, cell)| {
             side.takes_variant(&cell.variant.name) && !plan.plan.is_solo_run(&cell.work)
         });
-        for (_, cell) in cells {
-            let Some(found) = variant::without_effect(cell) else { continue };
+        let found = cells.flat_map(|(_, cell)| {
+            variant::without_effect(cell).into_iter().map(move |found| (cell, found))
+        });
+        for (cell, found) in found {
             let (side, knob) = (side.label.clone(), found.knob.to_string());
             let scheduler = match found.why {
                 variant::WithoutEffect::Scheduler => cell.variant.scx().map(str::to_string),

@@ -36,14 +36,20 @@ impl fmt::Display for KnobWithoutEffect {
     }
 }
 
-/// The first such knob of the cell. A cgroup in a pool may have neighbours, so that nothing is
+/// All such knobs of the cell, each once. A cgroup in a pool may have neighbours, so that nothing is
 /// known of its weight.
-pub fn without_effect(cell: &Cell) -> Option<KnobWithoutEffect> {
-    scheduler(cell).or_else(|| nice(cell)).or_else(|| cgroup(cell))
+pub fn without_effect(cell: &Cell) -> Vec<KnobWithoutEffect> {
+    let mut all = scheduler(cell);
+    for found in nice(cell).into_iter().chain(cgroup(cell)) {
+        if all.iter().all(|one| one.knob != found.knob) {
+            all.push(found);
+        }
+    }
+    all
 }
 
 /// Knobs that our own schedulers do not heed; other schedulers are not known. They give slices of their own length.
-fn scheduler(cell: &Cell) -> Option<KnobWithoutEffect> {
+fn scheduler(cell: &Cell) -> Vec<KnobWithoutEffect> {
     let heeded = Heeded::by(cell.variant.scx());
     let is_ignored = |knob: &str| match knob {
         "nice" => heeded.nice == Some(false),
@@ -56,10 +62,11 @@ fn scheduler(cell: &Cell) -> Option<KnobWithoutEffect> {
         cgroups.flat_map(|of| of.changes.iter().map(|change| &change.knobs).chain([&of.knobs]));
     let knobs = [&cell.variant.knobs].into_iter().chain(sets).chain(cgroups).flatten();
     let all = ["cgroup-weight", "cgroup-max", "cgroup-idle", "nice", "slice"];
-    all.into_iter().filter(|knob| is_ignored(knob)).find_map(|knob| {
+    let ignored = all.into_iter().filter(|knob| is_ignored(knob)).filter_map(|knob| {
         let value = knobs.clone().find(|(own, _)| *own == knob)?.1.clone();
         Some(KnobWithoutEffect { knob, value, why: WithoutEffect::Scheduler })
-    })
+    });
+    ignored.collect()
 }
 
 fn nice(cell: &Cell) -> Option<KnobWithoutEffect> {
@@ -74,10 +81,11 @@ fn nice(cell: &Cell) -> Option<KnobWithoutEffect> {
     is_same.then_some(KnobWithoutEffect { knob: "nice", value, why })
 }
 
-fn cgroup(cell: &Cell) -> Option<KnobWithoutEffect> {
+fn cgroup(cell: &Cell) -> impl Iterator<Item = KnobWithoutEffect> {
     let has_neighbours = cell.placement.pool.is_some();
     let why = WithoutEffect::OneCgroup;
-    ["cgroup-weight", "cgroup-idle"].into_iter().filter(|_| !has_neighbours).find_map(|knob| {
+    let weights = ["cgroup-weight", "cgroup-idle"].into_iter().filter(move |_| !has_neighbours);
+    weights.filter_map(move |knob| {
         let value = cell.variant.knobs.get(knob)?.clone();
         let is_usual = value == Value::Int(100) || value == Value::Bool(false);
         (!is_usual).then_some(KnobWithoutEffect { knob, value, why })
@@ -90,61 +98,69 @@ mod tests {
     use crate::variant::testing::{Group, cell, grouped, knobs, pooled, variant};
 
     type Written = &'static [(&'static str, &'static str)];
-    /// The variant's knobs, those of each set, and the finding.
-    type Case = (Written, &'static [Written], Option<(&'static str, WithoutEffect)>);
+    /// The variant's knobs, those of each set, and the findings.
+    type Case = (Written, &'static [Written], &'static [(&'static str, WithoutEffect)]);
 
     #[test]
     fn a_weight_that_weighs_against_nothing_is_found() {
         use WithoutEffect::{OnAllWorkers, OneCgroup, Scheduler};
         let cases: &[Case] = &[
-            (&[("nice", "5")], &[], Some(("nice", OnAllWorkers))),
-            (&[("nice", "5")], &[&[], &[]], Some(("nice", OnAllWorkers))),
-            (&[], &[&[("nice", "5")]], Some(("nice", OnAllWorkers))),
-            (&[("nice", "5")], &[&[], &[("nice", "5")]], Some(("nice", OnAllWorkers))),
-            (&[("nice", "5")], &[&[], &[("nice", "6")]], None),
-            (&[], &[&[("nice", "5")], &[]], None),
-            (&[], &[&[], &[("nice", "5")]], None),
-            (&[("nice", "5")], &[&[], &[("policy", "fifo")]], None),
-            (&[("nice", "0")], &[], None),
-            (&[("policy", "batch")], &[], None),
-            (&[("cgroup-weight", "250")], &[], Some(("cgroup-weight", OneCgroup))),
+            (&[("nice", "5")], &[], &[("nice", OnAllWorkers)]),
+            (&[("nice", "5")], &[&[], &[]], &[("nice", OnAllWorkers)]),
+            (&[], &[&[("nice", "5")]], &[("nice", OnAllWorkers)]),
+            (&[("nice", "5")], &[&[], &[("nice", "5")]], &[("nice", OnAllWorkers)]),
+            (&[("nice", "5")], &[&[], &[("nice", "6")]], &[]),
+            (&[], &[&[("nice", "5")], &[]], &[]),
+            (&[], &[&[], &[("nice", "5")]], &[]),
+            (&[("nice", "5")], &[&[], &[("policy", "fifo")]], &[]),
+            (&[("nice", "0")], &[], &[]),
+            (&[("policy", "batch")], &[], &[]),
+            (&[("cgroup-weight", "250")], &[], &[("cgroup-weight", OneCgroup)]),
             (
                 &[("cgroup-weight", "250")],
                 &[&[], &[("nice", "5")]],
-                Some(("cgroup-weight", OneCgroup)),
+                &[("cgroup-weight", OneCgroup)],
             ),
-            (&[("cgroup-weight", "100")], &[], None),
-            (&[("cgroup-idle", "true")], &[], Some(("cgroup-idle", OneCgroup))),
-            (&[("cgroup-idle", "false")], &[], None),
-            (&[("cgroup-max", "50%")], &[], None),
+            (&[("cgroup-weight", "100")], &[], &[]),
+            (&[("cgroup-idle", "true")], &[], &[("cgroup-idle", OneCgroup)]),
+            (&[("cgroup-idle", "false")], &[], &[]),
+            (&[("cgroup-max", "50%")], &[], &[]),
+            (&[("scx", "fifo"), ("nice", "5")], &[&[], &[("nice", "6")]], &[("nice", Scheduler)]),
+            (&[("scx", "bad")], &[&[], &[("nice", "6")]], &[("nice", Scheduler)]),
+            (&[("scx", "vtime")], &[&[], &[("nice", "6")]], &[]),
+            (&[("scx", "vtime"), ("slice", "1ms")], &[], &[("slice", Scheduler)]),
+            (&[("scx", "vtime"), ("cgroup-max", "50%")], &[], &[("cgroup-max", Scheduler)]),
             (
-                &[("scx", "fifo"), ("nice", "5")],
-                &[&[], &[("nice", "6")]],
-                Some(("nice", Scheduler)),
+                &[("scx", "fifo"), ("nice", "5"), ("slice", "3ms"), ("cgroup-max", "50%")],
+                &[],
+                &[("cgroup-max", Scheduler), ("nice", Scheduler), ("slice", Scheduler)],
             ),
-            (&[("scx", "bad")], &[&[], &[("nice", "6")]], Some(("nice", Scheduler))),
-            (&[("scx", "vtime")], &[&[], &[("nice", "6")]], None),
-            (&[("scx", "vtime"), ("slice", "1ms")], &[], Some(("slice", Scheduler))),
-            (&[("scx", "vtime"), ("cgroup-max", "50%")], &[], Some(("cgroup-max", Scheduler))),
+            (
+                &[("nice", "5"), ("cgroup-weight", "300")],
+                &[],
+                &[("nice", OnAllWorkers), ("cgroup-weight", OneCgroup)],
+            ),
             // It is not known what this scheduler heeds.
-            (&[("scx", "./scx_lavd"), ("slice", "1ms")], &[&[], &[("nice", "6")]], None),
+            (&[("scx", "./scx_lavd"), ("slice", "1ms")], &[&[], &[("nice", "6")]], &[]),
         ];
         for (written, sets, expected) in cases {
             let sets: Vec<_> = sets.iter().map(|set| knobs(set)).collect();
             let found = without_effect(&cell(variant(written), &sets));
-            let found = found.map(|found| (found.knob, found.why));
+            let found: Vec<_> = found.into_iter().map(|found| (found.knob, found.why)).collect();
             assert_eq!(found, *expected, "{written:?} {sets:?}");
         }
         let cgroups: [Group; 2] = [
             ("light", &[("cgroup-weight", "1")], None),
             ("heavy", &[("cgroup-weight", "10000")], None),
         ];
-        for (scx, expected) in [("fifo", Some("cgroup-weight")), ("vtime", Some("cgroup-weight"))] {
-            let cell = grouped(cell(variant(&[("scx", scx)]), &[]), &cgroups);
-            assert_eq!(without_effect(&cell).map(|found| found.knob), expected, "{scx}");
+        for scx in ["fifo", "vtime"] {
+            let own = variant(&[("scx", scx), ("slice", "1ms")]);
+            let found = without_effect(&grouped(cell(own, &[]), &cgroups));
+            let found: Vec<_> = found.into_iter().map(|found| found.knob).collect();
+            assert_eq!(found, ["cgroup-weight", "slice"], "{scx}");
         }
-        assert_eq!(without_effect(&grouped(cell(variant(&[]), &[]), &cgroups)), None);
+        assert_eq!(without_effect(&grouped(cell(variant(&[]), &[]), &cgroups)), []);
         let pooled = pooled(&[("cgroup-weight", "250")], "bench", None);
-        assert_eq!(without_effect(&pooled), None, "the pool may have other cgroups");
+        assert_eq!(without_effect(&pooled), [], "the pool may have other cgroups");
     }
 }
