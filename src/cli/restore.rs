@@ -40,7 +40,10 @@ pub fn describe(leftover: &Leftover) -> String {
         }
         Undone::NothingToDo => "nothing to do: never made, or undone already".to_string(),
         Undone::Rebooted => "gone with the boot that it was made in".to_string(),
-        Undone::LeftAlone(why) => format!("left alone: {why}"),
+        Undone::LeftAlone { why, command } => {
+            let command = command.as_ref().map(|command| format!("; to undo it: {command}"));
+            format!("left alone: {why}{}", command.unwrap_or_default())
+        }
         Undone::Failed(why) => format!("NOT put back: {why}"),
     };
     let Restored { change, pid, .. } = restored;

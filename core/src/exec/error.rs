@@ -9,7 +9,7 @@ use crate::model::Advice;
 use crate::model::{CpuSet, WIRE_VERSION, show_duration};
 use crate::sys::child;
 use crate::sys::fork::Ending;
-use crate::variant::Missing;
+use crate::variant::{Missing, UndoError};
 use crate::workload::WorkloadError;
 
 /// The error of another room.
@@ -93,7 +93,7 @@ pub enum ExecError {
     Hangs { worker: String, what: String, limit_ns: u64, output: Option<String> },
     /// A change to the machine is left.
     #[error(transparent)]
-    Undo(Source),
+    Undo(UndoError),
     /// `status`: of one that has ended; else it closed its output.
     #[error("the runner died: {}{}", show_end(status), after_colon(.stderr))]
     RunnerDied { status: Option<ExitStatus>, stderr: String },
@@ -165,7 +165,7 @@ impl Advice for ExecError {
             ExecError::Switch(missing) | ExecError::Change { missing, .. } => Some(&missing.hint),
             ExecError::SlowSwitch { .. } => Some("longer `turns`, or fewer workers"),
             ExecError::KnobChanged { .. } => Some("measure this workload without `turns`"),
-            ExecError::Undo(_) => Some("schedlab restore"),
+            ExecError::Undo(error) => return error.hint(),
             _ => None,
         };
         hint.map(Cow::from)

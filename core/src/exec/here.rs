@@ -151,7 +151,7 @@ pub fn run_here(
     let ended = with_scheduler(ended, applied.end_scheduler().map_err(|error| error.to_string()));
     match applied.undo() {
         Ok(()) => ended,
-        Err(error) => failed(&ExecError::Undo(error.into())),
+        Err(error) => failed(&ExecError::Undo(error)),
     }
 }
 

@@ -7,11 +7,12 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::model::{Cell, CpuSet, KnobReading, Reading, RunCgroups, Value, Variant};
+use crate::model::{Advice, Cell, CpuSet, KnobReading, Reading, RunCgroups, Value, Variant};
 use crate::sys::cgroup::{self, Controller, Place, Version};
 use crate::sys::host::error_text;
 use crate::sys::{FileError, Host};
@@ -40,8 +41,36 @@ pub struct ApplyError {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("not everything is as it was{}", left(.0))]
-pub struct UndoError(pub Vec<String>);
+#[error("not everything is as it was{}", left(&.0.what))]
+pub struct UndoError(StillChanged);
+
+/// Changes that were not undone.
+#[derive(Debug, Default)]
+struct StillChanged {
+    /// Each with the reason.
+    what: Vec<String>,
+    /// The commands that undo them.
+    commands: Vec<String>,
+}
+
+impl StillChanged {
+    fn add(&mut self, why: String, command: Option<String>) {
+        self.what.push(why);
+        self.commands.extend(command.filter(|command| !self.commands.contains(command)));
+    }
+
+    /// The journal keeps it.
+    fn add_open(&mut self, why: String) {
+        self.add(why, Some("schedlab restore".to_string()));
+    }
+}
+
+impl Advice for UndoError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        let commands = &self.0.commands;
+        (!commands.is_empty()).then(|| commands.join("; ").into())
+    }
+}
 
 fn left(what: &[String]) -> String {
     if what.is_empty() { String::new() } else { format!("; left changed: {}", what.join("; ")) }
@@ -119,7 +148,7 @@ pub fn apply(cell: &Cell, host: &Host, journal: &Journal) -> Result<Applied, App
     match all.and_then(|()| scheduler.map_or(Ok(()), |one| applied.attach(one))) {
         Ok(()) => Ok(applied),
         Err(missing) => {
-            let still_changed = applied.undo_all();
+            let still_changed = applied.undo_all().what;
             Err(ApplyError { still_changed, ..missing.into() })
         }
     }
@@ -243,34 +272,35 @@ impl Applied {
     /// Undoes everything, newest first. Changes that cannot be undone stay in the journal.
     pub fn undo(mut self) -> Result<(), UndoError> {
         let left = self.undo_all();
-        if left.is_empty() { Ok(()) } else { Err(UndoError(left)) }
+        if left.what.is_empty() { Ok(()) } else { Err(UndoError(left)) }
     }
 
-    /// The changes that could not be undone, each with the reason.
-    fn undo_all(&mut self) -> Vec<String> {
+    /// The changes that could not be undone.
+    fn undo_all(&mut self) -> StillChanged {
         self.undo_down_to(0)
     }
 
     /// Like [`Applied::undo_all`], without the oldest changes.
-    fn undo_down_to(&mut self, kept: usize) -> Vec<String> {
+    fn undo_down_to(&mut self, kept: usize) -> StillChanged {
+        let mut left = StillChanged::default();
         // A scheduler is the newest change.
-        let scheduler = self.scheduler.take().map(|(_, attached)| attached.detach());
-        let scheduler = scheduler.and_then(Result::err).map(|error| error.to_string());
-        let mut left: Vec<String> = scheduler.into_iter().collect();
+        if let Some(Err(error)) = self.scheduler.take().map(|(_, attached)| attached.detach()) {
+            left.add_open(error.to_string());
+        }
         while self.open.len() > kept
             && let Some((entry, change)) = self.open.pop()
         {
             match change.undo(&self.host) {
                 Undone::PutBack | Undone::Ended(_) | Undone::NothingToDo | Undone::Rebooted => {}
                 // A restore leaves it too; the caller reports it.
-                Undone::LeftAlone(why) => left.push(why),
+                Undone::LeftAlone { why, command } => left.add(why, command),
                 Undone::Failed(why) => {
-                    left.push(why);
+                    left.add_open(why);
                     continue;
                 }
             }
             if let Err(error) = self.journal.end(entry) {
-                left.push(SettingError::Journal(error).to_string());
+                left.add_open(SettingError::Journal(error).to_string());
             }
         }
         left
@@ -343,7 +373,7 @@ impl Applied {
             Form::New(place) => match self.make_cpuset(&place, &pool.cpus) {
                 Ok(made) => Some(made),
                 Err(cause) => {
-                    let left = self.undo_down_to(kept);
+                    let left = self.undo_down_to(kept).what;
                     if !left.is_empty() {
                         return Err(SettingError::HalfUndone { cause: Box::new(cause), left });
                     }

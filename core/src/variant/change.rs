@@ -50,10 +50,19 @@ pub enum Undone {
     NothingToDo,
     /// The machine was started anew since, which undoes every such change.
     Rebooted,
-    /// Someone else has changed it since; why it was left.
-    LeftAlone(String),
+    /// Someone else has changed or uses it since; why it was left, and what would still undo it.
+    LeftAlone {
+        why: String,
+        command: Option<String>,
+    },
     /// The change is still to be undone.
     Failed(String),
+}
+
+impl Undone {
+    fn left_alone(why: String) -> Undone {
+        Undone::LeftAlone { why, command: None }
+    }
 }
 
 /// Every cgroup that schedlab makes is named so, then by its maker and a number.
@@ -99,7 +108,7 @@ impl Change {
             Change::Scheduler { .. } if !scx::is_any_in_force(host) => Undone::NothingToDo,
             Change::Scheduler { .. } => match scx::await_disabled(host, GOING_LIMIT) {
                 Ok(()) => Undone::PutBack,
-                Err(error) => Undone::LeftAlone(error.to_string()),
+                Err(error) => Undone::left_alone(error.to_string()),
             },
             Change::Command { mark } => match abandoned::end_command(mark) {
                 ended if ended.is_empty() => Undone::NothingToDo,
@@ -138,10 +147,11 @@ fn put_back(host: &Host, target: &Target, before: &str, set: &str) -> Undone {
         return Undone::NothingToDo;
     }
     if !same(&now, set) {
-        return Undone::LeftAlone(format!("{target} now holds `{now}`, set by someone else"));
+        let why = format!("{target} now holds `{now}`, set by someone else");
+        return Undone::LeftAlone { why, command: Some(target.command(host, before)) };
     }
     if let Some(user) = user_of(host, target) {
-        return Undone::LeftAlone(format!("{target} serves {} now", user.display()));
+        return Undone::left_alone(format!("{target} serves {} now", user.display()));
     }
     match target.set(host, before).and_then(|()| target.current(host)) {
         Ok(now) if same(&now, before) => Undone::PutBack,

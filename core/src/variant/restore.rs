@@ -176,9 +176,10 @@ mod tests {
         let expected = [
             (
                 format!("{debugfs}/nr_migrate from `32` to `8`"),
-                Undone::LeftAlone(format!(
-                    "{debugfs}/nr_migrate now holds `64`, set by someone else"
-                )),
+                Undone::LeftAlone {
+                    why: format!("{debugfs}/nr_migrate now holds `64`, set by someone else"),
+                    command: Some(format!("echo 32 > {debugfs}/nr_migrate")),
+                },
             ),
             (
                 slice_change.clone(),

@@ -123,6 +123,11 @@ impl Target {
         }
     }
 
+    /// The command that writes `value`.
+    pub fn command(&self, host: &Host, value: &str) -> String {
+        format!("echo {value} > {}", self.path(host).display())
+    }
+
     /// Writes `value`. The caller reads back.
     pub fn set(&self, host: &Host, value: &str) -> Result<(), SettingError> {
         let path = self.path(host);

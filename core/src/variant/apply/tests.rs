@@ -188,6 +188,8 @@ fn what_someone_else_changed_is_left_and_reported() {
         "not everything is as it was; left changed: /sys/kernel/debug/sched/nr_migrate now \
          holds `64`, set by someone else"
     );
+    let command = "echo 32 > /sys/kernel/debug/sched/nr_migrate";
+    assert_eq!(error.hint().as_deref(), Some(command), "a restore would leave it, too");
     assert_eq!(machine.text("/sys/kernel/debug/sched/nr_migrate"), "64");
     assert_eq!(machine.text("/sys/kernel/debug/sched/base_slice_ns"), "2800000");
     assert_eq!(machine.journals(), 0);
