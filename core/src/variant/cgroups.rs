@@ -306,6 +306,13 @@ mod tests {
         let light = grouped(cell(variant(&[]), &[]), &[("web", &[("cgroup-weight", "1")], None)]);
         let missing = crate::variant::check(&light, &machine.host).unwrap_err();
         assert!(missing[0].message.contains("cannot hold the weight 1"), "{missing:?}");
+        machine.lay("/v1/cpu/cpu.rt_runtime_us", "950000\n");
+        assert_eq!(crate::variant::check(&tree, &machine.host), Ok(()));
+        let rr = grouped(cell(variant(&[]), &[knobs(&[("policy", "rr")])]), TREE);
+        let missing = crate::variant::check(&rr, &machine.host).unwrap_err();
+        let message = "worker set `s`: SCHED_RR is not for cgroups that are made for a run: with \
+                       /v1/cpu/cpu.rt_runtime_us (CONFIG_RT_GROUP_SCHED)";
+        assert!(missing.iter().any(|one| one.message.starts_with(message)), "{missing:?}");
     }
 
     /// A cgroup that is idle takes no weight: it is written after the cgroup ceases to be idle.

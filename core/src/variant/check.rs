@@ -4,19 +4,21 @@
 //! value or a slice is tried, not guessed: on a thread that ends at once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::once;
 
 use crate::model::{
     Cell, Cgroup, KnobReading, Reading, SetChange, Value, WorkerSet, clean, show_duration,
 };
 use crate::sys::cgroup::{self, CgroupError, Controller, Place, Version};
 use crate::sys::host::error_text;
+use crate::sys::sched::Policy;
 use crate::sys::scheduler::is_foreign;
 use crate::sys::{Host, sched, scheduler, thread};
 
 use super::error::{Cause, SettingError};
 use super::live::LiveSettings;
 use super::pool::Form;
-use super::setting::NO_SLICE;
+use super::setting::{NO_SLICE, policy_name};
 use super::task::try_on_self;
 use super::{
     Action, CGROUP_KNOB, CgroupSetting, Missing, Scope, Wanted, cgroups, find_pool, merged,
@@ -174,7 +176,30 @@ fn check_cgroups(
             })
         })
     };
-    groups.iter().filter_map(|group| check(group).err()).collect()
+    let real_time = cell.work.sets.iter().find_map(|set| no_rt_runtime(cell, set, host, &place));
+    groups.iter().filter_map(|group| check(group).err()).chain(real_time).collect()
+}
+
+/// Under CONFIG_RT_GROUP_SCHED a cgroup of version 1 that is made for the run has no real-time runtime.
+fn no_rt_runtime(cell: &Cell, set: &WorkerSet, host: &Host, place: &Place) -> Option<Missing> {
+    let file = place.parent.join("cpu.rt_runtime_us");
+    if place.version == Version::V2 || host.read(&file).is_err() {
+        return None;
+    }
+    let begin = merged(&cell.variant.knobs, &set.knobs);
+    let policy = |knobs: BTreeMap<String, Value>| {
+        let policy = Policy::from_word(knobs.get("policy")?.as_text()?)?;
+        policy.takes_priority().then_some(policy)
+    };
+    let mut all = once(begin.clone()).chain(SetChange::knobs_after(&set.changes, begin));
+    let message = format!(
+        "{} is not for cgroups that are made for a run: with {} (CONFIG_RT_GROUP_SCHED) they have \
+         no real-time runtime",
+        policy_name(all.find_map(policy)?.number()),
+        file.display()
+    );
+    let hint = "leave out [cgroup], or run this plan in the lab: schedlab run PLAN --backend lab";
+    Some(of_set(set, "", Missing { knob: "policy".to_string(), message, hint: hint.to_string() }))
 }
 
 fn unknown(knobs: &BTreeMap<String, Value>) -> Vec<Missing> {
@@ -300,7 +325,7 @@ fn not_taken_as_asked(reading: KnobReading) -> Option<Missing> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::sched::{self, Attr, Policy};
+    use crate::sys::sched::{self, Attr};
     use crate::variant::testing::{Machine, cell, knobs, variant};
 
     fn messages(written: &[(&str, &str)], host: &Host) -> Vec<(String, String)> {
