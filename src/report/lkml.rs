@@ -218,9 +218,9 @@ pub(super) fn verdicts(analysis: &Analysis, rows: &[Place], names: &[String], pa
             let own = rows.iter().filter(|(.., row)| row.family == family);
             let tally = Tally::count(own.copied(), at);
             if family == Family::Headline || tally != Tally::default() {
-                let decides =
-                    tally.rounds.map(|needed| format!("; {}", phrases::decides(analysis, needed)));
-                let text = format!("{label}{}{}", tally.counts(), decides.unwrap_or_default());
+                let decides = phrases::decides(analysis, &tally);
+                let counts = format!("{label}{}", tally.counts());
+                let text = phrases::joined([Some(counts), decides].into_iter().flatten(), "; ");
                 page.wrapped(Tone::Plain, "  ", &text);
             }
         }

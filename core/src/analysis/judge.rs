@@ -17,8 +17,8 @@ use super::notes::{self, Context, Note};
 use super::pairing::{Common, common};
 use super::question::Question;
 use super::samples::{
-    Boots, Series, Values, WorkSamples, by_variant, first_rounds, gather, is_of, pairing, side,
-    tell_apart,
+    Boots, Series, Values, WorkSamples, by_variant, distinguish, first_rounds, gather, is_of,
+    pairing, side,
 };
 use super::select::Selection;
 use super::states::two_speeds;
@@ -62,7 +62,7 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
         if question.over_hosts { Pairing::OverHosts } else { pairing(plans, &question.sides) };
     let samples = gather(plans, &question.sides, question.mixed, question.ratios_alone);
     let Common { mut shown, left_out, mut refused } = common(samples, question);
-    tell_apart(&mut shown);
+    distinguish(&mut shown);
     let floors = Floors::from_plans(floors);
     let mut works: Vec<WorkTable> =
         shown.iter_mut().map(|work| table_of(work, question, &mut refused)).collect();

@@ -18,7 +18,7 @@ use super::{CountedRun, Pairing, Side};
 /// One work with the values of all sides that have it.
 pub struct WorkSamples<'a> {
     pub key: WorkKey<'a>,
-    /// The facts that other works of its label do not have: see [`tell_apart`].
+    /// The facts that other works of its label do not have: see [`distinguish`].
     pub facts: Vec<(String, String)>,
     /// By side; `None` where it has no run of this work.
     pub sides: Vec<Option<Values<'a>>>,
@@ -35,7 +35,7 @@ impl WorkSamples<'_> {
 }
 
 /// Gives works that have one label the facts in which they differ, so that each label stands once.
-pub fn tell_apart(works: &mut [WorkSamples]) {
+pub fn distinguish(works: &mut [WorkSamples]) {
     let keys: Vec<(String, WorkKey)> =
         works.iter().map(|work| (work.key.label(), work.key)).collect();
     for ((label, _), work) in keys.iter().zip(works) {

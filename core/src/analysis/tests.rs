@@ -324,15 +324,15 @@ fn rounds_of_several_plans_are_counted_through_and_paired_where_all_sides_are_in
 }
 
 #[test]
-fn works_of_pooled_plans_that_differ_are_told_apart_by_what_differs() {
+fn works_of_pooled_plans_that_differ_have_what_differs_in_their_labels() {
     let mut plans = ["p1", "p2", "p3"].map(|id| {
         let at = u64::from(id.as_bytes()[1]);
         rounds(plan(id, at, &["default", "batch"]), 0..6, &[1.0, 1.1])
     });
     let labels = |plans: &[SampledPlan]| {
         let found = analysed(plans, &["variant=default,all", "variant=batch,all"]);
-        let told = found.works.iter().map(|work| (work.label.clone(), work.axes.clone()));
-        told.collect::<BTreeMap<String, Vec<(String, String)>>>()
+        let labels = found.works.iter().map(|work| (work.label.clone(), work.axes.clone()));
+        labels.collect::<BTreeMap<String, Vec<(String, String)>>>()
     };
     assert_eq!(labels(&plans).into_keys().collect::<Vec<_>>(), ["web threads=4"]);
     plans[1].plan.measure.duration_ns = 200_000_000;

@@ -56,8 +56,8 @@ impl WorkKey<'_> {
         }
     }
 
-    /// The fact that makes this work another one than `other` of the same label, as an axis and its point; what is
-    /// too long for that is told by the plan.
+    /// The fact that makes this work another one than `other` of the same label, as an axis and its point; where
+    /// that is too long, the plan.
     pub fn fact_against(&self, other: &WorkKey) -> Option<(String, String)> {
         let (name, own) = match self.difference(other)? {
             Difference::Backend(own, _) => ("backend".to_string(), own),

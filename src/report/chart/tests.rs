@@ -340,7 +340,7 @@ fn a_side_without_a_ratio_stands_in_words() {
     assert!(load.about.contains("no ratio"), "{}", load.about);
     assert!(load.data.rows.iter().all(|row| row[3] == "-999 /s -"), "{:?}", load.data);
     charts(&mut analysis).iter().for_each(assert_legible);
-    // Of nothing but such changes the values say more.
+    // Where all changes are such, a chart of the values says more.
     let rows =
         analysis.works.iter_mut().flat_map(|work| &mut work.sets).flat_map(|set| &mut set.rows);
     rows.for_each(|row| {

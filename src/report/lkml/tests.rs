@@ -190,6 +190,11 @@ fn a_difference_below_the_floor_says_so() {
                 below the A/A\n  floor of 10 %\n";
     assert!(shown.contains(line), "{shown}");
     assert_eq!(shown.matches("open:").count(), 1, "others are counted\n{shown}");
+    let row = &mut analysis.works[0].sets[0].rows[0];
+    let open = testing::open(Why::Noise, Rounds::Number(30));
+    row.cells[1] = testing::values(1e3, 0.01).judged(open, 1.0, 0.9, 1.1);
+    let shown = testing::words(&render(&LKML, &analysis, Options::default()));
+    assert!(shown.contains("decide all but 1 below the floor"), "{shown}");
 }
 
 /// A table may be mailed alone.

@@ -160,6 +160,18 @@ fn has_outside_load(analysis: &Analysis) -> bool {
     analysis.notes.iter().any(is_load)
 }
 
+/// An exception for a knob that cannot make a difference, and why it cannot.
+fn without_effect(analysis: &Analysis, scheduler: Option<&str>) -> (&'static str, String) {
+    match scheduler {
+        Some(scheduler) => ("", format!("the scheduler scx {scheduler} does not heed it")),
+        None if has_outside_load(analysis) => (
+            " but against load from outside",
+            "nothing of the plan with another value competes there".to_string(),
+        ),
+        None => ("", "nothing with another value competes there".to_string()),
+    }
+}
+
 fn remark(analysis: &Analysis, note: &Note) -> String {
     match note {
         Note::Disturbed { runs, worst, .. } | Note::BoundElsewhere { runs, worst } => {
@@ -193,14 +205,7 @@ fn remark(analysis: &Analysis, note: &Note) -> String {
             format!("{side}: {knob} was asked to be {asked} and was {got} in {runs} of {of}")
         }
         Note::KnobWithoutEffect { side, knob, works, scheduler } => {
-            let (but, why) = match scheduler {
-                Some(scheduler) => ("", format!("the scheduler scx {scheduler} does not heed it")),
-                None if has_outside_load(analysis) => (
-                    " but against load from outside",
-                    "nothing of the plan with another value competes there".to_string(),
-                ),
-                None => ("", "nothing with another value competes there".to_string()),
-            };
+            let (but, why) = without_effect(analysis, scheduler.as_deref());
             format!("{side}: {knob} changes nothing in {}{but}: {why}", listed(works))
         }
         Note::Unpaired => "the sides were not measured in the same rounds: what changed on the \

@@ -40,9 +40,13 @@ pub fn show_rounds(rounds: Needed) -> String {
     }
 }
 
-/// `about 14 rounds in all (3 min) decide them`.
-pub fn decides(analysis: &Analysis, needed: Needed) -> String {
-    format!("{} decide them", in_all(analysis, needed))
+/// `about 14 rounds in all (3 min) decide them`; `None` where nothing is open that rounds decide.
+pub fn decides(analysis: &Analysis, tally: &Tally) -> Option<String> {
+    let decided = match tally.below_floor {
+        0 => "them".to_string(),
+        below => format!("all but {below} below the floor"),
+    };
+    Some(format!("{} decide {decided}", in_all(analysis, tally.rounds?)))
 }
 
 /// `about 14 rounds in all (3 min)`: as long as the rounds of the plan took.
@@ -77,6 +81,8 @@ pub struct Tally {
     /// Not decided, without one.
     pub open: usize,
     pub unjudged: usize,
+    /// Not decided, and no number of rounds decides them.
+    pub below_floor: usize,
     /// Counters, for which neither less nor more is better.
     pub less: usize,
     pub more: usize,
@@ -103,7 +109,10 @@ impl Tally {
                 Verdict::Unjudged(_) => &mut tally.unjudged,
             };
             *count += 1;
-            let needed = tally.rounds.into_iter().chain(rounds(&judged.verdict));
+            let own = rounds(&judged.verdict);
+            let is_open = matches!(judged.verdict, Verdict::Inconclusive { .. });
+            tally.below_floor += usize::from(is_open && own.is_none());
+            let needed = tally.rounds.into_iter().chain(own);
             tally.rounds = needed.reduce(later);
         }
         tally

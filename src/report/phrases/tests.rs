@@ -395,13 +395,13 @@ fn a_knob_without_effect_has_one_against_load_from_outside() {
         "batch: cgroup-idle changes nothing in web: the scheduler scx fifo does not heed it";
     let alone =
         "batch: cgroup-idle changes nothing in web: nothing with another value competes there";
-    let beside = "batch: cgroup-idle changes nothing in web but against load from outside: nothing of the plan \
+    let with_load = "batch: cgroup-idle changes nothing in web but against load from outside: nothing of the plan \
                   with another value competes there";
     let kind = DisturbanceKind::OutsideLoad;
     let fact = DisturbanceFact::Text { kind, detail: "dd".to_string() };
     let worst = Disturbance { share: Some(0.3), fact };
     let disturbed = Note::Disturbed { kind, runs: vec![("batch".to_string(), 2, 10)], worst };
-    for (notes, expected) in [(Vec::new(), alone), (vec![disturbed], beside)] {
+    for (notes, expected) in [(Vec::new(), alone), (vec![disturbed], with_load)] {
         analysis.notes = notes;
         assert_eq!(note(&analysis, &knob(None)).1, expected);
         assert_eq!(note(&analysis, &knob(Some("fifo"))).1, heeds);

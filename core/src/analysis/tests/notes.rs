@@ -371,7 +371,7 @@ fn all_rounds_count_where_the_clean_ones_are_too_few_for_the_plans_variants() {
 
 /// Verdicts are as much about that load where a plan counts all rounds; few spoilt ones are not worth a mark.
 #[test]
-fn spoilt_rounds_are_told_where_they_are_most_and_a_plan_counts_all() {
+fn a_plan_that_counts_all_rounds_says_where_most_are_spoilt() {
     for (spoilt, is_marked) in [(5, false), (6, true)] {
         let mut plan = tens(1.1);
         plan.plan.measure.repeat_spoilt = false;
