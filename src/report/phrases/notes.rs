@@ -153,6 +153,15 @@ pub fn spoilt(analysis: &Analysis, has_mark: bool) -> Option<(&'static str, Stri
     Some((word, text + &legend))
 }
 
+/// Why spoilt rounds count.
+fn why_all_count(analysis: &Analysis) -> &'static str {
+    if analysis.plans.iter().all(|plan| plan.measure.repeat_spoilt) {
+        "so none is left out"
+    } else {
+        "and `repeat-spoilt = false` leaves none out"
+    }
+}
+
 /// Whether tasks outside of the plan ran in some round.
 fn has_outside_load(analysis: &Analysis) -> bool {
     let is_load =
@@ -188,11 +197,7 @@ fn remark(analysis: &Analysis, note: &Note) -> String {
         Note::AllSpoilt { works } => format!(
             "load from outside or steal spoilt most rounds, {}: {}{}; quiet the machine and measure \
              again: schedlab doctor",
-            if analysis.plans.iter().all(|plan| plan.measure.repeat_spoilt) {
-                "so none is left out"
-            } else {
-                "and `repeat-spoilt = false` leaves none out"
-            },
+            why_all_count(analysis),
             of_works(works),
             measured_again(analysis)
         ),
