@@ -252,6 +252,16 @@ fn a_report_asks_as_the_run_did_unless_it_asks_itself() {
     assert_eq!(rows(&again), [true, false, true], "{again}");
     let other = home.ok(&["report", "last", "--metric", "throughput"]);
     assert_eq!(rows(&other), [false, true, false], "{other}");
+    // Plans come from outside, too: a metric that is not there is not asked for.
+    let lines = home.ok(&["export"]);
+    let asked = r#""metrics":["cpus"]"#;
+    assert!(lines.contains(asked), "{lines}");
+    fs::write(home.path().join("lines"), lines.replace(asked, r#""metrics":["nonesuch"]"#))
+        .unwrap();
+    fs::remove_dir_all(home.path().join(".local")).unwrap();
+    home.ok(&["import", "lines"]);
+    let foreign = home.ok(&["report", "last"]);
+    assert_eq!(rows(&foreign), [false, true, false], "{foreign}");
 }
 
 #[test]

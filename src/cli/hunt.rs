@@ -653,9 +653,18 @@ mod tests {
         let own = dir.path().join("hunt-1.log");
         judged.keep_console(&own).unwrap();
         assert_eq!(judged.text, format!("it gave up; all of it: {}", own.display()));
-        fs::remove_file(console).unwrap();
+        fs::remove_file(&console).unwrap();
         judged.keep_console(&own).unwrap();
         assert_eq!(fs::read_to_string(&own).unwrap(), "Oops");
+        let mut smaller = Judged::invented(1.0);
+        smaller.text = format!("it gave up; all of it: {}", console.display());
+        smaller.console = Some(console);
+        smaller.keep_console(&own).unwrap();
+        assert_eq!(
+            (smaller.text.as_str(), own.exists()),
+            ("it gave up; all of it: removed meanwhile", false)
+        );
+        fs::write(&own, "").unwrap();
         remove(&path).unwrap();
         assert!(!own.exists() && !path.exists());
     }

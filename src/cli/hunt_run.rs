@@ -36,8 +36,16 @@ impl Judged {
     /// Copies its console, and names the copy: the lab removes its own.
     pub fn keep_console(&mut self, copy: &Path) -> Result<(), Failure> {
         let Some(console) = self.console.take() else { return Ok(()) };
-        fs::copy(&console, copy).map_err(|error| SessionError::unwritten(copy, &error))?;
-        let [old, new] = [&console, copy].map(|path: &Path| path.display().to_string());
+        let old = console.display().to_string();
+        let new = match fs::copy(&console, copy) {
+            Ok(_) => copy.display().to_string(),
+            // Another schedlab removed it; a console that is there is a larger case's.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                _ = fs::remove_file(copy);
+                "removed meanwhile".to_string()
+            }
+            Err(error) => return Err(SessionError::unwritten(copy, &error).into()),
+        };
         self.text = self.text.replace(&old, &new);
         Ok(())
     }

@@ -35,10 +35,8 @@ pub fn run(args: &ReportArgs) -> Result<(), Failure> {
     let (mut analyses, mut plans) = (Vec::new(), Vec::new());
     for (side, id) in sides.iter().flat_map(|side| side.plans.iter().map(move |id| (side, id))) {
         let Some(head) = heads.iter().find(|head| head.id == *id) else { continue };
-        // The table again that ended the run.
-        let judged = asked.or(&store.plan_started(id)?.judged);
-        let (analysis, sampled) =
-            analyse_plan(&store, (side, head), &judged, &args.output, &args.db)?;
+        let AnalysedPlan { analysis, sampled, judged } =
+            analyse_plan(&store, (side, head), &asked, &args.output, &args.db)?;
         analyses.push(analysis);
         plans.extend(sampled);
         shown.all_metrics |= judged.all_metrics;
@@ -46,24 +44,35 @@ pub fn run(args: &ReportArgs) -> Result<(), Failure> {
     args.output.write(&shown, &store, &mut analyses, &plans)
 }
 
-/// The variants of one plan that `side` takes, one alone with its baseline, and the plan.
+/// A plan with its analysis, and how it was judged.
+pub struct AnalysedPlan {
+    pub analysis: Analysis,
+    pub sampled: Vec<SampledPlan>,
+    judged: Judged,
+}
+
+/// Analyses the variants of one plan that `side` takes, one alone with its baseline. Where nothing is asked for, it is the table
+/// again that ended the run.
 pub fn analyse_plan(
     store: &Store,
     (side, head): (&Selection, &PlanHead),
-    judged: &Judged,
+    asked: &Judged,
     output: &Output,
     db: &Database,
-) -> Result<(Analysis, Vec<SampledPlan>), Failure> {
+) -> Result<AnalysedPlan, Failure> {
     let sides = sides::taken_variants(side, head);
-    let plans = sides::sampled(store, &sides)?;
-    sides::check_named(judged, &plans, &sides)?;
+    let sampled = sides::sampled(store, &sides)?;
+    sides::check_named(asked, &sampled, &sides)?;
+    let begun = store.plan_started(&head.id)?.judged;
+    let judged = sides::asked_or_begun(asked, &begun, &sampled, &sides);
     let command = if sides.len() == head.variants.len() {
         sides::plan_command(&head.id, sides.len())
     } else {
         sides::command(&sides, false, std::slice::from_ref(head))
     };
     let command = command + &judged.words() + &output.words(db);
-    let explaining = output.explains(judged, &plans);
-    let question = sides::question(judged, sides, command, explaining, db);
-    Ok((sides::analyse(store, &plans, question)?, plans))
+    let explaining = output.explains(&judged, &sampled);
+    let question = sides::question(&judged, sides, command, explaining, db);
+    let analysis = sides::analyse(store, &sampled, question)?;
+    Ok(AnalysedPlan { analysis, sampled, judged })
 }

@@ -24,7 +24,7 @@ use super::judging::Judging;
 use super::kernel_build::{self, BuildOptions};
 use super::measuring::Shown;
 use super::output::Output;
-use super::report::analyse_plan;
+use super::report::{AnalysedPlan, analyse_plan};
 use super::run::LabArgs;
 use super::text::{plural, quoted};
 use super::{Database, Failure, catch_termination, measuring, terminal};
@@ -295,8 +295,9 @@ fn answer(args: &TryArgs, asked: &Asked, built: &[Built], id: &str) -> Result<()
         let heads = store.plan_heads()?;
         let head = args.db.plan(id, &heads)?;
         let side = (&Selection::of_plan(id), head);
-        let (analysis, plans) = analyse_plan(&store, side, &judged, &args.output, &args.db)?;
-        return args.output.write(&judged, &store, &mut [analysis], &plans);
+        let AnalysedPlan { analysis, sampled, .. } =
+            analyse_plan(&store, side, &judged, &args.output, &args.db)?;
+        return args.output.write(&judged, &store, &mut [analysis], &sampled);
     }
     let trial = Trial {
         title: title(asked, built),

@@ -44,6 +44,9 @@ pub fn plan(
     })
 }
 
+/// CPUs of a machine on which whatever grows with them has room in a plan.
+const LARGE_CPUS: u32 = 1024;
+
 /// Notes each scale that makes no plan, though nobody asks for it now.
 fn check_scales(
     (source_name, text): (&str, &str),
@@ -59,12 +62,17 @@ fn check_scales(
         return faults.add(&span, message, "these", "leave scales out");
     }
     // Too large for this machine is no fault of the plan.
-    let all: CpuSet = (0..=MAX_CPU).collect();
-    let large = Topology { online: all.clone(), allowed: all, ..Topology::default() };
+    let large = |cpus: u32| {
+        let all: CpuSet = (0..cpus).collect();
+        Topology { online: all.clone(), allowed: all, ..Topology::default() }
+    };
     for Entry { key, key_span, .. } in scales {
         let fault = scaled(text, key).map(|text| {
-            let fault = |machine| plan(source_name, &text, machine, words.clone()).err();
-            let errors = fault(machine).and_then(|_| fault(Some(&large)))?;
+            let fault =
+                |machine: Option<&Topology>| plan(source_name, &text, machine, words.clone()).err();
+            let errors = fault(machine).and_then(|_| fault(Some(&large(LARGE_CPUS))))?;
+            // A scale for so many CPUs as no machine has may yet be right, if it fits there.
+            fault(Some(&large(MAX_CPU + 1)))?;
             // Its places are in a text that nobody wrote.
             let PlanError { message, hint, .. } = errors.errors().first()?.clone();
             Some((format!("scale {}: {message}", quoted_start(key)), hint))

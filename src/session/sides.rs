@@ -125,6 +125,19 @@ pub fn check_named(
     })
 }
 
+/// This request, or the one that a plan was begun with if this one asks for nothing. That one may come from outside, or
+/// name what a comparison with other plans had: it counts where all that it names is here.
+pub fn asked_or_begun(
+    asked: &Judged,
+    begun: &Judged,
+    plans: &[SampledPlan],
+    sides: &[Selection],
+) -> Judged {
+    let judged = asked.or(begun);
+    let is_here = check_named(&judged, plans, sides).is_ok();
+    if is_here { judged } else { asked.clone() }
+}
+
 /// The analysis that `question` asks for; `plans` are those of its sides.
 pub fn analyse(
     store: &Store,

@@ -259,7 +259,7 @@ fn table_of(work: &mut WorkSamples, question: &Question, refused: &mut Vec<Note>
     let Work { name, axes, .. } = &work.key.cell.work;
     // Where sides are whole plans, one work of two variants is two works.
     let variant = work.key.variant.map(|variant| ("variant".to_string(), variant.name.clone()));
-    let facts = std::mem::take(&mut work.facts);
+    let facts = work.facts.iter().cloned();
     let axes = axes.iter().cloned().chain(variant).chain(facts).collect();
     let runs = work.sides.iter_mut().map(|side| {
         side.as_mut().map(|values| std::mem::take(&mut values.counted)).unwrap_or_default()

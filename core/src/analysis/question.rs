@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::model::{Direction, Importance, Judged, MetricKind, RunKey, SOLO};
+use crate::model::{Direction, Importance, Judged, MetricKind, RunKey};
 
 use super::Family;
 use super::metrics::{Measured, margin_of, metric_matches};
@@ -109,9 +109,7 @@ impl Question {
             }
             false => {
                 let label = work.label();
-                let is_solo = work.plan.plan.is_solo_run(&work.cell.work);
-                let mut patterns =
-                    self.metrics.iter().filter(|pattern| !is_solo || pattern.contains(SOLO));
+                let mut patterns = self.metrics.iter();
                 patterns.any(|pattern| metric_matches(pattern, &label, set, &kind.name))
             }
         };

@@ -36,10 +36,10 @@ impl WorkSamples<'_> {
 
 /// Gives works that have one label the facts in which they differ, so that each label stands once.
 pub fn distinguish(works: &mut [WorkSamples]) {
-    let keys: Vec<(String, WorkKey)> =
-        works.iter().map(|work| (work.key.label(), work.key)).collect();
-    for ((label, _), work) in keys.iter().zip(works) {
-        for (_, other) in keys.iter().filter(|(other, _)| other == label) {
+    let mut by_label: BTreeMap<String, Vec<WorkKey>> = BTreeMap::new();
+    works.iter().for_each(|work| by_label.entry(work.key.label()).or_default().push(work.key));
+    for work in works {
+        for other in &by_label[&work.key.label()] {
             work.key.fact_against(other).into_iter().for_each(|fact| once(&mut work.facts, fact));
         }
         work.facts.sort_unstable();

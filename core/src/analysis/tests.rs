@@ -6,8 +6,8 @@ mod notes;
 use proptest::prelude::*;
 
 use super::testing::{
-    analysed, any_plan, asked, disturb, environment, heads, metric, of_variants, plan, rounds, row,
-    run, run_of, tens, unknown, work,
+    analysed, any_plan, asked, disturb, environment, heads, lose, metric, of_variants, plan,
+    rounds, row, run, run_of, tens, unknown, work,
 };
 use super::*;
 use crate::model::{Direction, DisturbanceKind, SampledPlan, Statistic, Unit};
@@ -21,24 +21,6 @@ fn solo_runs_explain_and_are_not_argued_about() {
     let headlines = names(&found, Family::Headline);
     assert!(!headlines.is_empty(), "the work itself has some");
     assert!(headlines.iter().all(|name| !name.contains(" solo ")), "{headlines:?}");
-}
-
-/// Patterns for the work itself name its solo runs as well, which only explain.
-#[test]
-fn a_pattern_takes_solo_runs_where_it_names_them_alone() {
-    let plan = work(plan("p1", 1, &["default", "batch"]), "web solo web", 1);
-    let plan = rounds(plan, 0..10, &[1.0, 1.4]);
-    let headlines = |pattern: &str| {
-        let metrics = vec![pattern.to_string()];
-        let question = Question { metrics, ..of_variants(&plan) };
-        names(&analyse(std::slice::from_ref(&plan), &[], &question), Family::Headline)
-    };
-    for pattern in ["throughput", "web/throughput", "web/web/throughput", "*/throughput"] {
-        assert_eq!(headlines(pattern), ["web threads=4/web/throughput"], "{pattern}");
-    }
-    for pattern in ["web solo web/throughput", "* solo */throughput"] {
-        assert_eq!(headlines(pattern), ["web solo web threads=1/web/throughput"], "{pattern}");
-    }
 }
 
 /// A lone estimate for all formats: paired where it is judged, and where it is not.
@@ -354,6 +336,14 @@ fn works_of_pooled_plans_that_differ_have_what_differs_in_their_labels() {
     }
     let own = points.iter().filter(|point| point.contains(&probed));
     assert_eq!((points.len(), own.count()), (3, 1), "{points:?}");
+    // Notes name works as tables do.
+    lose(&mut plans[1], 6, 0, false, "Oops");
+    let notes = analysed(&plans, &["variant=default,all", "variant=batch,all"]).notes;
+    let of_long = "web threads=4 duration=200ms";
+    assert!(
+        notes.iter().any(|note| matches!(note, Note::Failed { work, .. } if work == of_long)),
+        "{notes:?}"
+    );
 }
 
 #[test]

@@ -7,6 +7,9 @@ use crate::model::{
 
 use super::notes::Difference;
 
+/// A longer value is no part of a label.
+const MAX_FACT_CHARS: usize = 40;
+
 /// Everything about a run but the side that it is of. Runs that differ in it did different work.
 #[derive(Debug, Clone, Copy)]
 pub struct WorkKey<'a> {
@@ -68,6 +71,9 @@ impl WorkKey<'_> {
             }
             Difference::Probes(own, _) => ("probes".to_string(), own.join("+")),
             Difference::Sets(own, _) => ("sets".to_string(), own.to_string()),
+            Difference::Field { own, .. } if own.chars().count() > MAX_FACT_CHARS => {
+                self.own_plan()
+            }
             Difference::Field { set, field, own, .. } if set == self.cell.work.name => (field, own),
             Difference::Field { set, field, own, .. } => (format!("{set}.{field}"), own),
             Difference::Guests
@@ -75,9 +81,13 @@ impl WorkKey<'_> {
             | Difference::VariantKnobs
             | Difference::SetKnobs(_)
             | Difference::OnlyOne(_)
-            | Difference::Machines => ("plan".to_string(), self.plan.id.clone()),
+            | Difference::Machines => self.own_plan(),
         };
         Some((name, own))
+    }
+
+    fn own_plan(&self) -> (String, String) {
+        ("plan".to_string(), self.plan.id.clone())
     }
 
     /// Where its workers may run.

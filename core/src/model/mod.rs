@@ -69,7 +69,7 @@ pub use mistyped::mistyped;
 pub use nodes::{json_nodes, json_objects};
 pub use output::{OUTPUT_UNITS, OutputMetric, OutputPlace};
 pub use plan::{
-    Cell, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Phase, Placement, Plan, RunKey, SOLO,
+    Cell, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Phase, Placement, Plan, RunKey,
     SetChange, Variant, Work, WorkerKind, WorkerSet, merged_knobs, solo_name,
 };
 pub use poolname::{MAX_POOL_NAME_BYTES, PoolName, PoolNameError};

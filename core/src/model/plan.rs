@@ -379,12 +379,9 @@ impl Plan {
     }
 }
 
-/// In the name of each solo run, and of no other work: names of users have no spaces.
-pub const SOLO: &str = " solo ";
-
-/// The name of the solo run of a set.
+/// The name of the solo run of a set. Names of users have no spaces.
 pub fn solo_name(workload: &str, set: &str) -> String {
-    format!("{workload}{SOLO}{set}")
+    format!("{workload} solo {set}")
 }
 
 impl WorkerSet {

@@ -313,6 +313,8 @@ mod tests {
         let message = "worker set `s`: SCHED_RR is not for cgroups that are made for a run: with \
                        /v1/cpu/cpu.rt_runtime_us (CONFIG_RT_GROUP_SCHED)";
         assert!(missing.iter().any(|one| one.message.starts_with(message)), "{missing:?}");
+        machine.lay("/proc/sys/kernel/sched_rt_runtime_us", "-1\n");
+        assert_eq!(crate::variant::check(&rr, &machine.host), Ok(()));
     }
 
     /// A cgroup that is idle takes no weight: it is written after the cgroup ceases to be idle.

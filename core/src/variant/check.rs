@@ -183,7 +183,9 @@ fn check_cgroups(
 /// Under CONFIG_RT_GROUP_SCHED a cgroup of version 1 that is made for the run has no real-time runtime.
 fn no_rt_runtime(cell: &Cell, set: &WorkerSet, host: &Host, place: &Place) -> Option<Missing> {
     let file = place.parent.join("cpu.rt_runtime_us");
-    if place.version == Version::V2 || host.read(&file).is_err() {
+    // -1: real-time tasks have no limit anywhere.
+    let is_free = host.read("/proc/sys/kernel/sched_rt_runtime_us").is_ok_and(|text| text == "-1");
+    if place.version == Version::V2 || is_free || host.read(&file).is_err() {
         return None;
     }
     let begin = merged(&cell.variant.knobs, &set.knobs);

@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::quoted;
 use crate::sys::cgroup::Controller;
 use crate::sys::scheduler::{FEATURES, features_file, is_sysctl};
 use crate::sys::{Host, scheduler};
@@ -125,7 +126,7 @@ impl Target {
 
     /// The command that writes `value`.
     pub fn command(&self, host: &Host, value: &str) -> String {
-        format!("echo {value} > {}", self.path(host).display())
+        format!("echo {} > {}", quoted(value), quoted(&self.path(host).to_string_lossy()))
     }
 
     /// Writes `value`. The caller reads back.

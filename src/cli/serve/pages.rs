@@ -163,8 +163,13 @@ impl Pages {
         explaining: bool,
     ) -> Result<Analysis, Failure> {
         let plans = sides::sampled(store, &sides)?;
-        let command = sides::command(&sides, false, heads) + &self.db.words();
-        let question = sides::question(&Judged::default(), sides, command, explaining, &self.db);
+        let begun = match &plans[..] {
+            [plan] => store.plan_started(&plan.id)?.judged,
+            _ => Judged::default(),
+        };
+        let judged = sides::asked_or_begun(&Judged::default(), &begun, &plans, &sides);
+        let command = sides::command(&sides, false, heads) + &judged.words() + &self.db.words();
+        let question = sides::question(&judged, sides, command, explaining, &self.db);
         Ok(sides::analyse(store, &plans, question)?)
     }
 

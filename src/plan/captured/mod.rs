@@ -112,8 +112,10 @@ pub fn replayed(trace: &Trace, tasks: &[TracedTask], roles: &[Role]) -> Vec<Prof
     names.iter().enumerate().map(profile).collect()
 }
 
-/// Process, name, whether it is the first thread, and how it works.
-type Kind<'a> = (&'a str, &'a str, bool, Manner);
+/// Process, name, and whether it is the first thread.
+type Name<'a> = (&'a str, &'a str, bool);
+/// Threads alike, and how they work.
+type Kind<'a> = (Name<'a>, Manner);
 
 /// Threads in their roles.
 struct Scene {
@@ -135,17 +137,25 @@ impl Scene {
         let cut = first.to_cut(min_ns);
         // Threads alike; one that never sleeps is like others of its sort.
         let mut kinds: BTreeMap<Kind, (u64, Vec<i32>)> = BTreeMap::new();
+        let mut others: Vec<(Name, u64, i32)> = Vec::new();
         for task in asked.tasks {
             let Some(thread) = first.by_tid.get(&task.tid) else { continue };
             if thread.work_ns == 0 || (!thread.has_whole && thread.work_ns < min_ns) {
                 continue;
             }
-            let is_first = task.tid == task.pid;
-            let manner = first.manner(task.tid, &cut);
-            let key = (task.process.as_str(), task.name.as_str(), is_first, manner);
-            let (work_ns, tids) = kinds.entry(key).or_default();
-            *work_ns += thread.work_ns;
-            tids.push(task.tid);
+            let name = (task.process.as_str(), task.name.as_str(), task.tid == task.pid);
+            match first.manner(task.tid, &cut) {
+                Some(manner) => add(&mut kinds, (name, manner), thread.work_ns, task.tid),
+                None => others.push((name, thread.work_ns, task.tid)),
+            }
+        }
+        // Those that show too little work as most of their name do.
+        for (name, work_ns, tid) in others {
+            let own =
+                kinds.iter().filter(|((other, manner), _)| *other == name && !manner.is_busy());
+            let most = own.max_by_key(|(_, (_, tids))| tids.len());
+            let manner = most.map_or(Manner::Even, |((_, manner), _)| *manner);
+            add(&mut kinds, (name, manner), work_ns, tid);
         }
         let mut kinds: Vec<_> = kinds.into_iter().collect();
         // As many as a plan has sets are kept: those that work most.
@@ -153,7 +163,7 @@ impl Scene {
         kinds.truncate(MAX_SETS);
         let mut names: Vec<String> = Vec::new();
         let (mut roles, mut busy) = (BTreeMap::new(), Vec::new());
-        for (at, ((process, name, _, manner), (_, tids))) in kinds.iter().enumerate() {
+        for (at, (((process, name, _), manner), (_, tids))) in kinds.iter().enumerate() {
             let name = if asked.is_named {
                 role_name(process, name, &names)
             } else {
@@ -450,6 +460,18 @@ impl Scene {
         }
         text
     }
+}
+
+/// Adds a thread to its kind.
+fn add<'a>(
+    kinds: &mut BTreeMap<Kind<'a>, (u64, Vec<i32>)>,
+    kind: Kind<'a>,
+    work_ns: u64,
+    tid: i32,
+) {
+    let (sum_ns, tids) = kinds.entry(kind).or_default();
+    *sum_ns += work_ns;
+    tids.push(tid);
 }
 
 /// The pieces that are in the order.

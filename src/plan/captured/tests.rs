@@ -265,6 +265,19 @@ fn threads_of_one_name_of_which_some_wake_the_others_are_two_roles() {
     let has = |steps: &[String], word: &str| steps.iter().any(|step| step.starts_with(word));
     assert!(has(first, "take role-1") && !has(first, "post"), "{text}");
     assert!(has(second, "post role-1") && !has(second, "take"), "{text}");
+    // One that is woken once does not show what it does.
+    let mut events = pair();
+    let once = [
+        (999_000, waking(Waker::Interrupt, 3)),
+        (999_010, switch(0, Left::Runnable, 3)),
+        (999_020, switch(3, Left::Sleeping, 0)),
+    ];
+    events.events.extend(trace(&once).events);
+    let tasks = [1, 2, 3].map(|tid| traced(tid, "app", "same"));
+    let captured = capture(&events, &tasks, false).unwrap();
+    let mut threads: Vec<u32> = captured.roles.iter().map(|role| role.threads).collect();
+    threads.sort_unstable();
+    assert_eq!(threads, [1, 2], "{}", captured.text);
 }
 
 /// Thread 1 wakes thread 2 in the middle of a second, and does not sleep.

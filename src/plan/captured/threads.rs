@@ -175,18 +175,18 @@ impl Threads {
         long.map(|(place, _)| *place).collect()
     }
 
-    /// How a thread works.
-    pub fn manner(&self, tid: i32, cut: &BTreeSet<Place>) -> Manner {
+    /// How a thread works; `None`: it did too little to show it.
+    pub fn manner(&self, tid: i32, cut: &BTreeSet<Place>) -> Option<Manner> {
         let is_cut = cut.range((tid, 0)..=(tid, u64::MAX)).next().is_some();
-        let Some(thread) = self.by_tid.get(&tid) else { return Manner::Even };
+        let thread = self.by_tid.get(&tid)?;
         let (posts, wakeups) = (thread.posts, thread.wakeups);
         match is_cut {
-            true if !thread.has_slept => Manner::BusyWaker,
-            false if !thread.has_whole => Manner::Busy,
-            _ if posts.max(wakeups) < MIN_COUNT => Manner::Even,
-            _ if posts / MUCH_MORE >= wakeups => Manner::Wakes,
-            _ if wakeups / MUCH_MORE >= posts => Manner::Woken,
-            _ => Manner::Even,
+            true if !thread.has_slept => Some(Manner::BusyWaker),
+            false if !thread.has_whole => Some(Manner::Busy),
+            _ if posts.max(wakeups) < MIN_COUNT => None,
+            _ if posts / MUCH_MORE >= wakeups => Some(Manner::Wakes),
+            _ if wakeups / MUCH_MORE >= posts => Some(Manner::Woken),
+            _ => Some(Manner::Even),
         }
     }
 
