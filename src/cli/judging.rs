@@ -16,8 +16,7 @@ pub struct Judging {
     #[arg(help_heading = help::VERDICTS, long, value_name = "PERCENT", value_parser = parse_margin)]
     margin: Vec<(Option<String>, f64)>,
     /// Judge these in place of the headline metrics: NAME, SET/NAME, WORK/NAME or WORK/SET/NAME, with * for
-    /// anything; may be repeated. `all`: every other metric too, as a family with an error rate of its
-    /// own, but not in plan-power
+    /// anything; may be repeated. `all`: every other metric too, as a second family; not in plan-power
     #[arg(help_heading = help::VERDICTS, long, value_name = "METRIC")]
     metric: Vec<String>,
     /// Compare runs of different backends or guests too: a host with the lab
