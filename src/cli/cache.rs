@@ -9,11 +9,12 @@ use crate::backend::BackendError;
 use crate::backend::lab::LabError;
 use crate::backend::lab::kept::{Kept, MachineSummary, SavedMachine, program_digest};
 use crate::backend::lab::kernel::{Cache, Entry};
+use crate::report::numbers::counted;
 use crate::report::{clean, rough_time};
 
 use super::kernel_progress::megabytes;
 use super::table::Columns;
-use super::{Failure, plural, table, terminal};
+use super::{Failure, table, terminal};
 
 /// So much of a machine's digest is its name.
 const ID_CHARS: usize = 8;
@@ -73,7 +74,7 @@ pub fn machines_text() -> Result<String, LabError> {
 
 fn text_of<'m>(machines: impl IntoIterator<Item = &'m SavedMachine>) -> String {
     let sizes: Vec<u64> = machines.into_iter().map(|machine| machine.bytes).collect();
-    let number = plural(sizes.len(), "booted machine");
+    let number = counted(sizes.len(), "booted machine");
     format!("{number}, {}", megabytes(sizes.iter().sum()))
 }
 
@@ -196,7 +197,7 @@ fn remove(kept: &Kept, what: &[String]) -> Result<(), Failure> {
     if what.iter().any(|word| word == RESULTS) {
         let (results, bytes) = kept.results()?;
         kept.remove_results()?;
-        writeln!(out, "removed {}, {}", plural(results, "result"), megabytes(bytes))?;
+        writeln!(out, "removed {}, {}", counted(results, "result"), megabytes(bytes))?;
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use clap::Args;
 use crate::model::{CpuSet, TaskScore, Trace, TracedTask, Watched};
 use crate::plan::{self, Asked, Captured, Settings};
 use crate::report::clean;
+use crate::report::numbers::counted;
 use crate::report::score::cost;
 use crate::session::SessionError;
 use crate::sys::replace::NewFile;
@@ -16,8 +17,8 @@ use crate::sys::sched::{self, Policy};
 use crate::sys::{Host, load};
 
 use super::capture_record::{Recorded, record};
-use super::text::quoted;
-use super::{Failure, capture_check, capture_from, plural, score, terminal};
+use super::{Failure, capture_check, capture_from, score, terminal};
+use crate::model::quoted;
 
 const MAX_THREADS: usize = 10_000;
 
@@ -177,7 +178,7 @@ impl CaptureArgs {
             terminal::message(&format!(
                 "{:<15} {:>14} {:>8.3} CPUs {:>10.1} wakeups/s {:>10.1} switches/s",
                 profile.name,
-                plural(role.threads, "thread"),
+                counted(role.threads, "thread"),
                 profile.cpus,
                 profile.wakeups_per_s,
                 profile.switches_per_s

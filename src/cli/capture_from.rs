@@ -4,10 +4,11 @@ use std::path::Path;
 
 use crate::compat::trace::{self, ForeignTrace};
 use crate::model::{Trace, TracedTask, clean, clean_path};
+use crate::report::numbers::counted;
 use crate::session::SessionError;
 use crate::sys::{input, remedy};
 
-use super::{Failure, plural, terminal};
+use super::{Failure, terminal};
 
 /// The trace of this file.
 pub fn read(path: &Path) -> Result<Trace, Failure> {
@@ -46,7 +47,7 @@ pub fn chosen(trace: &Trace, names: &[String]) -> Result<Vec<TracedTask>, Failur
     let is_there = |name: &&String| trace.tasks.iter().any(|task| task.name == **name);
     if let Some(gone) = names.iter().find(|name| !is_there(name)) {
         let text = format!("the trace has no thread with the name {}", clean(gone));
-        let count = plural(trace.tasks.len(), "thread");
+        let count = counted(trace.tasks.len(), "thread");
         return Err(Failure::usage(
             text,
             format!("it has {count}; without --comm all become roles"),

@@ -5,8 +5,8 @@ use crate::probe::sched::{Level, SessionConfig};
 use crate::report::clean;
 
 use super::score::{self, Ended, Telemetry};
-use super::text::plural;
 use super::{Failure, score_cost};
+use crate::report::numbers::counted;
 
 /// The part of the time of which events may be lost.
 const MAX_LOST: f64 = 0.001;
@@ -57,7 +57,7 @@ pub fn record(
 
 /// Tasks that nothing is known of: too many, or the kernel refused room for them.
 fn no_room(lost: u64, known: u64, max: u32) -> Failure {
-    let lost_tasks = plural(lost, "task");
+    let lost_tasks = counted(lost, "task");
     if lost + known > u64::from(max) {
         let text = format!("there was no room for {lost_tasks} next to {known}");
         return Failure::here(text, "fewer tasks at one time: schedlab watch shows them");

@@ -8,8 +8,8 @@ use toml::{Table, Value};
 use crate::model::{Kind, PLAN_SCHEMA, clean};
 use crate::variant;
 
-use super::text::quoted;
 use super::{Failure, help};
+use crate::model::quoted;
 
 /// The variant that others are compared with.
 const BASELINE: &str = "as-found";

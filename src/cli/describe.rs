@@ -6,13 +6,14 @@ use crate::analysis;
 use crate::model::{Advice, CPUS, Field, Finding, Plan, Problem, Scope, Unit, Value};
 use crate::plan::{Builtin, Program};
 use crate::report::clean;
+use crate::report::numbers::counted;
 use crate::session::{SessionError, read_text};
 use crate::sys::remedy;
 use crate::workload::METRIC;
 use crate::{plan, probe, variant, workload};
 
 use super::labelled::laid_out;
-use super::{Failure, plural, show, table};
+use super::{Failure, show, table};
 
 /// The way out where a program cannot run here.
 pub fn lack_of(program: &Program) -> Option<String> {
@@ -145,7 +146,7 @@ pub fn plan(name: &str, columns: usize) -> Result<String, Failure> {
     let mut lines = vec![("plan", builtin.name.to_string()), ("title", plan.title.clone())];
     lines.extend(plan.finding.iter().flat_map(of_finding));
     lines.extend(show::of_plan(&plan));
-    lines.push(("runs", format!("{}, at least {}", plural(runs, "run"), show::span(seconds))));
+    lines.push(("runs", format!("{}, at least {}", counted(runs, "run"), show::span(seconds))));
     lines.push(("text", format!("schedlab run --print {}", builtin.name)));
     Ok(laid_out(&lines, columns))
 }

@@ -1,8 +1,8 @@
 //! `schedlab export --format parquet`.
 
-use crate::cli::text::plural;
 use crate::cli::{Failure, terminal};
 use crate::model::clean_path;
+use crate::report::numbers::counted;
 use crate::session::{Problem, SessionError, unknown_name};
 use crate::store::{PARQUET_TABLES, ParquetTarget, Store, StoreError};
 
@@ -27,7 +27,7 @@ pub fn write(
         other => other.into(),
     })?;
     let folder = clean_path(&target.folder);
-    let (plans, rows) = (plural(written.plans, "plan"), plural(written.rows, "row"));
+    let (plans, rows) = (counted(written.plans, "plan"), counted(written.rows, "row"));
     terminal::message(&format!("{plans}, {rows}, in {folder}: schedlab help parquet"));
     Ok(())
 }

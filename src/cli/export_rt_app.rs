@@ -4,8 +4,8 @@ use crate::model::{Plan, Value, ValueError, Variant, clean};
 use crate::plan::{self, PlanErrors};
 use crate::session::{self, PlanText, SessionError, known};
 
-use super::text::quoted;
 use super::{Database, Failure, terminal};
+use crate::model::quoted;
 
 /// The file with the load of this plan. It is read back here before anybody gets it: one that would be another load is
 /// an error.

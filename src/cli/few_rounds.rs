@@ -8,7 +8,7 @@ use crate::engine::Job;
 use crate::model::{Measure, show_duration};
 use crate::report::{power, rough_time};
 
-use super::plural;
+use crate::report::numbers::counted;
 
 /// `power`: from what is stored of these works.
 pub fn describe(job: &Job, is_virtual: bool, power: Option<&Power>) -> Option<String> {
@@ -64,13 +64,13 @@ pub fn all_runs(job: &Job, skipped: &BTreeSet<u32>, is_virtual: bool) -> String 
             // These are made whatever time they take.
             let first = match job.min_rounds {
                 ..=1 => String::new(),
-                rounds => format!(" after the first {}", plural(rounds, "seed")),
+                rounds => format!(" after the first {}", counted(rounds, "seed")),
             };
             format!(" or what the budget of {budget} has time for{first}")
         }
         (Some(_), None) => String::new(),
         (Some(budget), Some(rounds)) => {
-            let rounds = plural(rounds, "round");
+            let rounds = counted(rounds, "round");
             format!(" ({rounds}: the budget of {budget} has time for no more)")
         }
     };
@@ -91,12 +91,12 @@ pub fn all_runs(job: &Job, skipped: &BTreeSet<u32>, is_virtual: bool) -> String 
     // Rounds are seeds there, and a plan's `rounds` is not looked at.
     let seeds = match job.started.plan.measure {
         Measure { rounds, until_decided: false, .. } if is_virtual => {
-            format!(" ({})", plural(rounds, "seed"))
+            format!(" ({})", counted(rounds, "seed"))
         }
         _ => String::new(),
     };
     let clock = if is_virtual { " of virtual time" } else { "" };
-    format!("{most}{}{seeds}{limit}, {least}{time}{clock}{not_run}", plural(runs, "run"))
+    format!("{most}{}{seeds}{limit}, {least}{time}{clock}{not_run}", counted(runs, "run"))
 }
 
 #[cfg(test)]

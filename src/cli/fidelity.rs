@@ -8,8 +8,8 @@ use crate::session::sides;
 use crate::store::Store;
 
 use super::output::Output;
-use super::text::quoted;
 use super::{Database, Failure};
+use crate::model::quoted;
 
 const EXAMPLE: &str = "compare --fidelity backend=local,last backend=lab,last";
 

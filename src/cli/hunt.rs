@@ -22,8 +22,9 @@ use crate::variant::scx::Scheduler;
 use super::hunt_differ::{Compared, Hit, contrast, differing};
 use super::hunt_run::{Distances, Fault, Judged, NEAR, distances, judge, make, print, trace};
 use super::hunt_store::{Progress, store_case};
-use super::text::{plural, quoted};
 use super::{Failure, catch_termination, hunt_confirm, terminal};
+use crate::model::quoted;
+use crate::report::numbers::counted;
 
 /// Scenarios of one plan: so many are run before the time is looked at.
 const BATCH: usize = 16;
@@ -211,12 +212,12 @@ impl Hunt<'_> {
             let counts = &self.counts;
             terminal::message(&format!(
                 "{}: {}, {} found, {} s",
-                plural(counts.scenarios, "scenario"),
+                counted(counts.scenarios, "scenario"),
                 match self.compares() {
                     true => format!("kernels differ in {}", counts.hits),
                     false => format!("{} broke a rule", counts.hits),
                 },
-                plural(self.found.len() as u64, "case"),
+                counted(self.found.len() as u64, "case"),
                 begun.elapsed().as_secs()
             ));
             hits.sort_by_key(|hit| size(&cases[hit.case]));
@@ -408,7 +409,7 @@ impl Hunt<'_> {
             held.seeds,
             held.ran,
             machine.cpus,
-            plural(u64::from(machine.llcs), "last-level cache"),
+            counted(u64::from(machine.llcs), "last-level cache"),
             judged_on,
         ))
     }
@@ -540,19 +541,19 @@ impl Hunt<'_> {
         let counts = &self.counts;
         if let Some(reason) = &counts.first_failure {
             let failed = self.kernels.iter().map(|kernel| kernel.failed).sum::<u64>();
-            let failed = plural(failed, "run");
+            let failed = counted(failed, "run");
             terminal::message(&format!("{failed} gave no result; the first: {reason}"));
         }
         let found = self.found.len() as u64;
         let text = format!(
             "{} on {}, {}: {} found",
-            plural(counts.scenarios, "scenario"),
+            counted(counts.scenarios, "scenario"),
             shown(&self.kernels),
             match self.compares() {
                 true => format!("which differ in {} of them", counts.hits),
                 false => format!("{} of which broke a rule", counts.hits),
             },
-            plural(found, "case")
+            counted(found, "case")
         );
         match ended {
             Ok(false) => {

@@ -11,7 +11,7 @@ use crate::session::{self, PlanText, SessionError, WatchRequest, Watcher};
 
 use super::Failure;
 use super::hunt_run::{Fault, Judged, NEAR, SEEDS, broken, judge, make, print, trace};
-use super::text::plural;
+use crate::report::numbers::counted;
 
 /// Fails where the rules could not judge a plan, or would judge another kernel than the one they name.
 fn check_case(text: &PlanText, kernels: &[String]) -> Result<(), Failure> {
@@ -70,7 +70,7 @@ pub fn confirm(
         0 => Ok(()),
         _ => Err(Failure::Regression(format!(
             "a rule is broken on {holds} of {}",
-            plural(asked.len() as u64, "kernel")
+            counted(asked.len() as u64, "kernel")
         ))),
     }
 }
@@ -151,7 +151,7 @@ fn outcome(found: &[Judged], nearest: &BTreeMap<&str, f64>, runs: u32) -> String
             None => part.map(|part| format!("{name} comes to {part:.2} of its bound")),
         }
     });
-    let none = format!("no rule is broken in {}", plural(u64::from(runs), "run"));
+    let none = format!("no rule is broken in {}", counted(u64::from(runs), "run"));
     let none = found.is_empty().then_some(none);
     none.into_iter().chain(rules).collect::<Vec<_>>().join("; ")
 }

@@ -44,7 +44,7 @@ impl Progress {
         let done = match input::read_file(&path, MAX_BYTES) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|why| {
                 let text = format!("{} does not say how far hunts are: {why}", clean_path(&path));
-                Failure::here(text, format!("rm {}", super::text::quoted(&path.to_string_lossy())))
+                Failure::here(text, format!("rm {}", crate::model::quoted(&path.to_string_lossy())))
             })?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
             Err(error) => {

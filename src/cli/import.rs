@@ -17,8 +17,8 @@ use crate::session::{SessionError, sides};
 use crate::store::{Content, Imported, JoinedPlan, Source, Store, StoreError};
 use crate::sys::{clock, input, remedy};
 
-use super::text::plural;
 use super::{Database, Failure, shards, terminal};
+use crate::report::numbers::counted;
 
 #[derive(Args)]
 pub struct ImportArgs {
@@ -130,7 +130,7 @@ fn say(imported: &Imported, db: &Database) {
     let cpu_time = "workers have more CPU time than there was: their fairness is unknown";
     for (count, what) in [(contradicting, windows), (above_wall, cpu_time)] {
         if count > 0 {
-            terminal::message(&format!("note: in {}, {what}", plural(count, "run")));
+            terminal::message(&format!("note: in {}, {what}", counted(count, "run")));
         }
     }
     let repeated: u64 = joined.iter().map(|plan| plan.repeated).sum();
@@ -140,7 +140,7 @@ fn say(imported: &Imported, db: &Database) {
     // Parts of one plan came as several.
     let plans = if runs == 0 { 0 } else { plans.saturating_sub(again) };
     let known = known + again;
-    let count = |count: usize, one: &str| plural(count, one);
+    let count = |count: usize, one: &str| counted(count, one);
     let known = match known {
         0 => String::new(),
         known => format!("; {known} that were there already are left out"),
@@ -242,11 +242,11 @@ fn results(
     })?;
     let already = if stored.known > 0 { " already" } else { "" };
     let (variants, works) = (plan.variants as u64, plan.works as u64);
-    let sizes = [plural(variants, "variant"), plural(works, "work")].join(", ");
+    let sizes = [counted(variants, "variant"), counted(works, "work")].join(", ");
     let unjudged = match plan.unjudged as u64 {
         0 => String::new(),
         unjudged => {
-            let works = plural(unjudged, "work");
+            let works = counted(unjudged, "work");
             format!("; not judged, as the file does not say what is better: {works}")
         }
     };

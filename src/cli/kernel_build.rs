@@ -18,8 +18,8 @@ use crate::report::{first_of, shortened};
 use crate::session::SessionError;
 
 use super::kernel_progress::Show;
-use super::text::quoted;
 use super::{Failure, catch_termination, terminal};
+use crate::model::quoted;
 use crate::sys::{input, remedy};
 
 const MAX_WIDTH: usize = 200;

@@ -12,8 +12,8 @@ use crate::report::clean;
 use crate::sys::replace::replace;
 use crate::sys::{self, remedy};
 
-use super::text::quoted;
 use super::{Failure, terminal};
+use crate::model::quoted;
 
 #[derive(Args)]
 pub struct CompletionsArgs {

@@ -79,7 +79,6 @@ mod table;
 mod tag;
 mod terminal;
 mod test;
-mod text;
 mod text_or_json;
 mod topics;
 mod tracing;
@@ -104,7 +103,6 @@ use crate::sys;
 use exit_code::finish;
 use offering::{Offering, selection};
 use signals::catch_termination;
-use text::plural;
 
 /// A laboratory for CPU schedulers: is B better than A for this load, by how much, and can I
 /// believe it?

@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use clap::Args;
 
 use crate::report::clean;
+use crate::report::numbers::counted;
 use crate::store::{self, Note};
 use crate::sys::clock;
 
-use super::{Database, Failure, plural, score_saved, selection};
+use super::{Database, Failure, score_saved, selection};
 
 #[derive(Args)]
 pub struct NoteArgs {
@@ -39,7 +40,7 @@ pub fn run(args: &NoteArgs) -> Result<(), Failure> {
     let (id, subject) = (stored.id(), stored.subject());
     let shown = clean(id);
     let done = if args.remove {
-        format!("removed {} of {shown}", plural(store.remove_notes(subject)? as u64, "note"))
+        format!("removed {} of {shown}", counted(store.remove_notes(subject)? as u64, "note"))
     } else {
         let note = Note { written_unix_ns: clock::unix_ns(), text: text.to_string() };
         store.add_note(subject, &note)?;

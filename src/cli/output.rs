@@ -14,8 +14,8 @@ use crate::store::Store;
 use crate::sys::replace::{self, NewFile};
 
 use super::pictures::pictures;
-use super::text::quoted;
 use super::{Failure, Offering, help, terminal};
+use crate::model::quoted;
 
 /// How an analysis is written.
 #[derive(Args, Clone, Default)]

@@ -6,8 +6,8 @@ use crate::report::clean;
 use crate::session::sides::{self, Comparison};
 use crate::store::Store;
 
-use super::text::quoted;
 use super::{Database, Failure};
+use crate::model::quoted;
 
 const EXAMPLE: &str = "compare default batch --over hosts";
 

@@ -16,8 +16,8 @@ use crate::session::{
 use crate::store::StoreError;
 
 use super::judging::Judging;
-use super::text::quoted;
 use super::{Database, Failure, offering, terminal};
+use crate::model::quoted;
 
 #[derive(Args)]
 pub struct PlanPowerArgs {

@@ -10,7 +10,7 @@ use crate::model::{
 use crate::report::{clean, rough_time};
 
 use super::host_news;
-use super::text::plural;
+use crate::report::numbers::counted;
 
 /// After so long without a line a run that begins has one.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -77,7 +77,7 @@ impl Progress {
             let runs = self.job.total_runs() - self.job.runs_done();
             let ns = runs.saturating_mul(plan.measure.warmup_ns + plan.measure.duration_ns);
             let of = if backend == SampledPlan::LAB { " of virtual time" } else { "" };
-            format!("{}, at least {}{of}", plural(runs, "run"), rough_time(ns))
+            format!("{}, at least {}{of}", counted(runs, "run"), rough_time(ns))
         };
         let title = clean(&plan.title);
         if backend == SampledPlan::LAB {
@@ -145,7 +145,7 @@ impl Progress {
     /// How many runs had no value of a headline metric, and the last one; `None`: none.
     pub fn missing(&self) -> Option<String> {
         let Missing { runs, last, .. } = &self.missing;
-        (*runs > 0).then(|| format!("{}, the last of {last}", plural(*runs, "run")))
+        (*runs > 0).then(|| format!("{}, the last of {last}", counted(*runs, "run")))
     }
 
     /// [`Progress::missing`] once, when the first round has ended.

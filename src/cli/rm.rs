@@ -6,12 +6,13 @@ use clap::Args;
 
 use crate::analysis;
 use crate::report::clean;
+use crate::report::numbers::counted;
 use crate::session;
 use crate::store::Damaged;
 use crate::sys;
 
 use super::score_saved::{self, Heads, PREFIX, Stored};
-use super::{Database, Failure, plural, selection, terminal};
+use super::{Database, Failure, selection, terminal};
 
 #[derive(Args)]
 pub struct RmArgs {
@@ -143,7 +144,7 @@ fn described(chosen: Chosen<'_>) -> String {
         }
     };
     let (id, title) = (clean(&head.id), clean(&head.title));
-    format!("{id}  {title}, {}", plural(head.runs.stored(), "run"))
+    format!("{id}  {title}, {}", counted(head.runs.stored(), "run"))
 }
 
 /// Asks on a terminal; elsewhere there is no answer, and `--yes` is needed.
@@ -152,7 +153,7 @@ fn is_confirmed(chosen: &[Chosen<'_>], db: &Database) -> Result<bool, Failure> {
         let plans = chosen.iter().filter(|head| head.is_plan()).count();
         let counts = [(plans, "plan"), (chosen.len() - plans, "score")];
         let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-        let counts: Vec<String> = counts.map(|(count, noun)| plural(count, noun)).collect();
+        let counts: Vec<String> = counts.map(|(count, noun)| counted(count, noun)).collect();
         let text = format!("{} would be removed, for good", counts.join(" and "));
         let ids: Vec<String> = chosen.iter().map(|head| clean(head.id())).collect();
         return Err(Failure::usage(text, db.command(&format!("rm --yes {}", ids.join(" ")))));

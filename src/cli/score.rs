@@ -21,10 +21,10 @@ use crate::variant::CommandEntry;
 use super::intervals::Intervals;
 use super::offering::{FOLDINGS, folding};
 use super::score_saved::SaveArgs;
-use super::text::quoted;
 use super::text_or_json::Format;
 use super::tracing::{TraceArgs, TraceFile};
 use super::{Failure, catch_termination, score_cost, terminal};
+use crate::model::quoted;
 
 /// How often the session is polled and the command's end is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

@@ -17,8 +17,8 @@ use super::labelled::laid_out;
 use super::offering::{FOLDINGS, folding};
 use super::output::Output;
 use super::stored::moment;
-use super::text::quoted;
 use super::{Database, Failure, labelled, table, terminal};
+use crate::model::quoted;
 
 /// Before the tag, the id or `last` of a saved score, where plans could be meant.
 pub const PREFIX: &str = "score=";

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use crate::model::{Cut, PlanStarted, Shard};
 use crate::report::clean;
+use crate::report::numbers::counted;
 use crate::session::{Database, Problem, shards};
 use crate::store::JoinedPlan;
 
-use super::{plural, terminal};
+use super::terminal;
 
 /// Missing parts that are named one by one.
 const MAX_NAMED: usize = 10;
@@ -27,7 +28,7 @@ pub fn describe_part(started: &PlanStarted, runs: usize, db: &Database) -> Optio
          export  {export} > {file}\n\
          join    {import}",
         sharding.whole_id(),
-        plural(runs, "run"),
+        counted(runs, "run"),
     ))
 }
 
@@ -41,7 +42,7 @@ pub fn describe(joined: &JoinedPlan, db: &Database) -> String {
     };
     let again = match repeated {
         0 => String::new(),
-        again => format!("; {} with the same answers were there already", plural(*again, "run")),
+        again => format!("; {} with the same answers were there already", counted(*again, "run")),
     };
     let mut lines =
         vec![format!("{id}: {parts}, {runs} of {planned} runs{again}: {}", clean(title))];
@@ -50,7 +51,7 @@ pub fn describe(joined: &JoinedPlan, db: &Database) -> String {
         lines.push(format!("missing: {part}: {command}"));
     }
     if let Some(more) = missing.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
-        lines.push(format!("missing: {} more", plural(more, "part")));
+        lines.push(format!("missing: {} more", counted(more, "part")));
     }
     if !missing.is_empty() {
         let command = db.command(&format!("run --resume {id}"));

@@ -5,10 +5,11 @@ use clap::Args;
 
 use crate::backend::CacheReport;
 use crate::model::{Advice, Problem};
+use crate::report::numbers::counted;
 use crate::report::{clean, shortened};
 use crate::session::shared_cache::{MAX_SHOWN, difference_text};
 
-use super::{help, plural, terminal};
+use super::{help, terminal};
 
 /// Options of every command with runs in the lab.
 #[derive(Args, Clone, Default)]
@@ -37,7 +38,7 @@ pub fn show(report: &CacheReport, is_quiet: bool) {
 
 fn summary(url: &str, report: &CacheReport) -> String {
     let CacheReport { answers, checked, sent, not_sent, .. } = report;
-    let answers = plural(*answers, "answer");
+    let answers = counted(*answers, "answer");
     let not_sent = match not_sent {
         0 => String::new(),
         left => format!(", {left} not sent"),

@@ -9,13 +9,14 @@ use crate::model::{
     DisturbanceKind, Plan, PlanHead, ProgramRecord, RunCounts, SampledPlan, Sharding, Variant,
     Work, show_duration,
 };
+use crate::report::numbers::counted;
 use crate::report::{changes, clean, knobs, placement};
 use crate::store::{KeptOutput, PlanDetail};
 
 use super::labelled::{Line, labelled, laid_out, notes};
 use super::score_saved::{self, Stored};
 use super::stored::{end, moment};
-use super::{Database, Failure, plural, selection, terminal};
+use super::{Database, Failure, selection, terminal};
 
 const GIB: f64 = (1u64 << 30) as f64;
 #[derive(Args)]
@@ -86,7 +87,7 @@ fn lines(head: &PlanHead, detail: &PlanDetail, end: &str) -> Vec<Line> {
     lines.extend(labelled(
         "",
         detail.unmeasured.iter().map(|unmeasured| {
-            let runs = plural(unmeasured.runs, "run");
+            let runs = counted(unmeasured.runs, "run");
             // Some reasons carry a hint on a line of its own.
             let reason = unmeasured.reason.replace("\nhint: ", "; hint: ");
             format!("{} {runs}: {reason}", unmeasured.status)
@@ -143,7 +144,7 @@ fn when(head: &PlanHead, detail: &PlanDetail, end: &str) -> String {
 fn part(sharding: &Sharding) -> String {
     match sharding.shard() {
         Some(shard) => format!("{shard} of {}", sharding.whole_id()),
-        None => format!("joined, of {}", plural(sharding.parts, "part")),
+        None => format!("joined, of {}", counted(sharding.parts, "part")),
     }
 }
 
@@ -173,7 +174,7 @@ fn places(head: &PlanHead, detail: &PlanDetail) -> impl Iterator<Item = String> 
             let parts = [
                 Some(format!("{}: {}", head.backend, at.hostname)),
                 Some(format!("Linux {}", at.kernel_release)),
-                Some(plural(at.topology.online.len(), "CPU")),
+                Some(counted(at.topology.online.len(), "CPU")),
                 known(&at.cpu_model),
                 memory.map(|bytes| format!("{:.1} GiB of memory", bytes as f64 / GIB)),
                 machine,
@@ -217,7 +218,7 @@ fn measure(plan: &Plan) -> String {
         measure.turns_ns.map(|ns| format!(" for each variant in turns of {}", show_duration(ns)));
     format!(
         "{}{decided}, each run {}{} after {} of warm-up, seed {}{}",
-        plural(measure.rounds, "round"),
+        counted(measure.rounds, "round"),
         show_duration(measure.duration_ns),
         turns.unwrap_or_default(),
         show_duration(measure.warmup_ns),

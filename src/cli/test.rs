@@ -14,8 +14,8 @@ use crate::session::{
 
 use super::output::Output;
 use super::run::{self, RunArgs};
-use super::text::quoted;
 use super::{Failure, expecting, findings, help, measuring, terminal};
+use crate::model::quoted;
 
 #[derive(Args)]
 #[command(mut_args(for_test))]

@@ -26,8 +26,9 @@ use super::measuring::Shown;
 use super::output::Output;
 use super::report::{AnalysedPlan, analyse_plan};
 use super::run::LabArgs;
-use super::text::{plural, quoted};
 use super::{Database, Failure, catch_termination, measuring, terminal};
+use crate::model::quoted;
+use crate::report::numbers::counted;
 
 const BASE: &str = "base";
 const PATCHED: &str = "patched";
@@ -360,7 +361,7 @@ fn notes(built: &[Built]) -> Vec<String> {
         let is_moved = |note: &&PatchNote| matches!(note, PatchNote::Moved { .. });
         let moved = patched.findings.patches.iter().filter(is_moved).count() as u64;
         if moved > 0 {
-            notes.push(format!("{} at other lines than the patch names", plural(moved, "hunk")));
+            notes.push(format!("{} at other lines than the patch names", counted(moved, "hunk")));
         }
         notes.extend(kernel_build::not_compiled(&patched.findings));
     }

@@ -17,9 +17,9 @@ use crate::report::{clean, metric, shortened};
 use crate::session::{self, PlanText, SessionError};
 use crate::stats::Effect;
 
-use super::text::plural;
 use super::trial::{self, TryArgs};
 use super::{Failure, catch_termination, kernel_build, table, terminal};
+use crate::report::numbers::counted;
 
 const GOOD: &str = "good";
 const BAD: &str = "bad";
@@ -146,7 +146,7 @@ impl Bisection<'_> {
             let left = history::left(self.tree, &goods, &bad, &skipped, self.stop)?;
             let Some(next) = left.next else { return Ok(answers) };
             let commit = history::commit(self.tree, &next, self.stop)?;
-            let many = plural(left.commits, "commit");
+            let many = counted(left.commits, "commit");
             let title = shortened(&commit.title, TITLE_COLUMNS);
             terminal::message(&format!("{many} left; next {} {title}", part(&commit.id)));
             let answer = self.test(mark, commit)?;
@@ -250,7 +250,7 @@ fn report(
     if skipped > 0 {
         let text = format!(
             "{} could not be decided: one of them may be the first bad one, if it lies before this one",
-            plural(skipped, "commit")
+            counted(skipped, "commit")
         );
         write!(out, "{}", table::wrapped(&text, width))?;
     }

@@ -8,10 +8,11 @@ use clap::Args;
 
 use crate::model::{COSTS, Reading, Spread, Twin, Unit, clean_path};
 use crate::report::numbers::Scale;
+use crate::report::numbers::counted;
 use crate::report::{clean, shortened};
 use crate::session::{Database, machine};
 
-use super::{Failure, notices, plural, terminal};
+use super::{Failure, notices, terminal};
 
 #[derive(Args)]
 pub struct TwinArgs {
@@ -59,7 +60,7 @@ fn table(twin: &Twin, columns: usize) -> String {
         (topology.llcs, "last-level cache"),
         (topology.nodes, "NUMA node"),
     ];
-    let parts = parts.map(|(count, part)| plural(count, part)).join(", ");
+    let parts = parts.map(|(count, part)| counted(count, part)).join(", ");
     let threads = match &topology.threads_per_core {
         Reading::Known(threads) => threads.to_string(),
         Reading::Unknown(why) => format!("unknown: {why}"),

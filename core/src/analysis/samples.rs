@@ -27,7 +27,7 @@ pub struct WorkSamples<'a> {
 }
 
 impl WorkSamples<'_> {
-    /// That of its key, with its facts: `web threads=4 duration=200ms`.
+    /// The label of its key, with its facts: `web threads=4 duration=200ms`.
     pub fn label(&self) -> String {
         let facts = self.facts.iter().map(|(name, value)| format!(" {name}={value}"));
         facts.fold(self.key.label(), |label, fact| label + &fact)

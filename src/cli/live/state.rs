@@ -15,7 +15,7 @@ use crate::stats::{Ratio, Schedule, Verdict};
 
 use super::super::host_news;
 use super::super::progress::Progress;
-use super::super::text::plural;
+use crate::report::numbers::counted;
 
 /// Folded from the events of a plan.
 pub struct State {
@@ -286,7 +286,7 @@ impl State {
             None => "verdicts come with the report".to_string(),
         };
         let most = if *counts_spoilt { ", most of them spoilt" } else { "" };
-        let rounds = plural(*rounds, "round") + most;
+        let rounds = counted(*rounds, "round") + most;
         match look {
             _ if rows.is_empty() => format!("no result yet; {after}"),
             Some(look) => {
@@ -356,14 +356,15 @@ impl Outside {
         }
         parts.extend((self.spoilt > 0).then(|| format!("{} spoilt", self.spoilt)));
         parts.extend(self.celsius.map(|celsius| format!("{celsius:.0} C")));
-        format!("{}: {}", plural(self.runs, "run"), parts.join("; "))
+        format!("{}: {}", counted(self.runs, "run"), parts.join("; "))
     }
 }
 
 impl Failed {
     fn facts(&self) -> impl Iterator<Item = Fact> {
         let fact = |label, tone, runs: u64, why: &str| {
-            (runs > 0).then(|| (label, tone, format!("{}, the last of {why}", plural(runs, "run"))))
+            (runs > 0)
+                .then(|| (label, tone, format!("{}, the last of {why}", counted(runs, "run"))))
         };
         let failed = fact("failed", Tone::Bad, self.runs, &self.why_failed);
         let skipped = fact("skipped", Tone::Warning, self.skipped, &self.why_skipped);

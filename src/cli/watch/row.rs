@@ -41,7 +41,7 @@ impl Row {
     }
 
     /// Adds the same task or fold, later; its names stay. A sum of which a part is unknown is what is known of it.
-    /// Of waits that last the longest is kept.
+    /// It keeps the longest of the waits that last.
     pub fn add(&mut self, other: &Row) {
         let (own, more) = (&mut self.task, &other.task);
         let counts = [

@@ -149,7 +149,7 @@ impl Scene {
                 None => others.push((name, thread.work_ns, task.tid)),
             }
         }
-        // Those that show too little work as most of their name do.
+        // A thread that shows too little counts as most of its name do.
         for (name, work_ns, tid) in others {
             let own =
                 kinds.iter().filter(|((other, manner), _)| *other == name && !manner.is_busy());

@@ -1,4 +1,0 @@
-//! Small texts that subcommands share.
-
-pub use crate::model::quoted;
-pub use crate::report::numbers::counted as plural;
