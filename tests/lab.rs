@@ -1050,6 +1050,15 @@ fn a_scheduler_that_knows_no_weights_breaks_a_rule_and_the_kernels_own_breaks_no
     let shares = throughputs(&laboratory, &two);
     let share = shares[0] / shares.iter().sum::<f64>();
     assert!((0.88..0.92).contains(&share), "weights of 100 and 11: {shares:?}");
+    // A task that was alone has no longer slice than others: 5 ms, which end at a tick of 4 ms.
+    let rest = "[[variant]]\nname = \"v\"\nkernel = \"debian:6.18\"\nscx = \"fifo\"\n\
+                [[workload]]\nname = \"waits\"\n[[workload.set]]\nuse = \"spin\"\nname = \"alone\"\n\
+                [[workload.set]]\nuse = \"burnwait\"\nname = \"late\"\n\
+                queue = [\"burn 100us, wait 31ms\"]\n";
+    let late = plan(PATIENT, "cpus = 1", rest).replace("duration = \"100ms\"", "duration = \"1s\"");
+    laboratory.measures(&late, &[]);
+    let longest_ns = metric(&laboratory.runs().remove(0)["outcome"], 1, "wakeup_max");
+    assert!((2e6..9e6).contains(&longest_ns), "{longest_ns}");
 }
 
 /// Each is found among the first scenarios. Ctrl-C while the case is made smaller keeps it.
@@ -1072,7 +1081,7 @@ fn a_hunt_finds_each_wrong_scheduler_and_keeps_its_case_when_it_is_interrupted()
         let note = format!("  debian:6.18 with {scx}  {scx}/hunt-1.toml, hunted with --seed 1: ");
         assert!(stored.contains(&note), "{stored}");
         let progress = fs::read_to_string(laboratory.path(&format!("{scx}/hunts.json"))).unwrap();
-        let done = format!("\"debian:6.18 with {scx}, 4x2, seed 1\": 16");
+        let done = format!("\"debian:6.18 with {scx}, 4x2,6x3, seed 1\": 16");
         assert!(progress.contains(&done), "{progress}");
     }
     let console = fs::read_to_string(laboratory.path("stray/hunt-1.log")).unwrap();

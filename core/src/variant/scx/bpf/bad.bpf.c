@@ -40,8 +40,7 @@ void bad_enqueue(u64 *ctx)
 SEC("struct_ops/dispatch")
 void bad_dispatch(u64 *ctx)
 {
-	(void)ctx;
-	take_from(QUEUE);
+	take_or_keep(QUEUE, (struct task_struct *)ctx[1], SLICE);
 }
 
 SEC("struct_ops/exit")

@@ -29,8 +29,7 @@ void fifo_enqueue(u64 *ctx)
 SEC("struct_ops/dispatch")
 void fifo_dispatch(u64 *ctx)
 {
-	(void)ctx;
-	take_from(QUEUE);
+	take_or_keep(QUEUE, (struct task_struct *)ctx[1], SLICE);
 }
 
 SEC("struct_ops/exit")

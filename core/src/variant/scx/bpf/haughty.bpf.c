@@ -43,7 +43,7 @@ void haughty_dispatch(u64 *ctx)
 	if (prev && is_runnable(prev) && prev->scx.weight >= USUAL_WEIGHT)
 		keep(prev, SLICE);
 	else
-		take_from(LIGHT);
+		take_or_keep(LIGHT, prev, SLICE);
 }
 
 SEC("struct_ops/exit")

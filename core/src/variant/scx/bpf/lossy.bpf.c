@@ -34,8 +34,7 @@ void lossy_enqueue(u64 *ctx)
 SEC("struct_ops/dispatch")
 void lossy_dispatch(u64 *ctx)
 {
-	(void)ctx;
-	take_from(QUEUE);
+	take_or_keep(QUEUE, (struct task_struct *)ctx[1], SLICE);
 }
 
 SEC("struct_ops/exit")

@@ -194,6 +194,16 @@ INLINE void keep(struct task_struct *prev, u64 slice_ns)
 		prev->scx.slice = slice_ns;
 }
 
+/*
+ * As take_from(), but where there is none the task that this CPU ran goes on for another slice of this length: the kernel
+ * would give it one of 20 ms.
+ */
+INLINE void take_or_keep(u64 queue, struct task_struct *prev, u64 slice_ns)
+{
+	if (!take_from(queue) && prev && is_runnable(prev))
+		keep(prev, slice_ns);
+}
+
 /* To an idle CPU at once where there is one; who finds none is enqueued. */
 INLINE s32 select_idle(struct task_struct *task, s32 prev_cpu, u64 flags, u64 slice_ns)
 {

@@ -58,7 +58,7 @@ SEC("struct_ops/dispatch")
 void stray_dispatch(u64 *ctx)
 {
 	if (!take_from(QUEUE))
-		take_from(FIRST + (u32)ctx[0]);
+		take_or_keep(FIRST + (u32)ctx[0], (struct task_struct *)ctx[1], SLICE);
 }
 
 SEC("struct_ops/exit")
