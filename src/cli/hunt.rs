@@ -61,9 +61,15 @@ pub struct HuntArgs {
     /// Go on where the last hunt of the same kernel, scheduler, topology, seed and folder ended
     #[arg(long, conflicts_with = "confirm")]
     resume: bool,
-    /// CPUs of the guests, and last-level caches that divide them
-    #[arg(long, value_name = "CPUSxCACHES", default_value = "4x2", conflicts_with = "confirm")]
-    topology: Machine,
+    /// CPUs of the guests, and last-level caches that divide them; several take turns
+    #[arg(
+        long,
+        value_name = "CPUSxCACHES",
+        default_value = "4x2,6x3",
+        value_delimiter = ',',
+        conflicts_with = "confirm"
+    )]
+    topology: Vec<Machine>,
     /// The folder for cases and pictures: hunt-1.toml, hunt-1.svg and so on [default: the current one; with --confirm
     /// the case's own]
     #[arg(short, long, value_name = "FOLDER")]
@@ -93,7 +99,8 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     check_compared(&names)?;
     let scx = args.scx.as_deref();
     scx.map_or(Ok(()), check_scheduler)?;
-    let target = |kernel| Target { kernel, scx, machine: args.topology };
+    let machines = different(&args.topology);
+    let target = |kernel| Target { kernel, scx, machine: machines[0] };
     let kernel = |name| HuntedKernel {
         target: target(name),
         watcher: Watcher::default(),
@@ -103,10 +110,14 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     let kernels: Vec<HuntedKernel> = names.into_iter().map(kernel).collect();
     let output = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
     make(&output)?;
-    let arguments = format!("{}, {}, seed {}", shown(&kernels), args.topology, args.seed);
+    let topology = machines.iter().map(Machine::to_string).collect::<Vec<_>>().join(",");
+    let arguments = format!("{}, {topology}, seed {}", shown(&kernels), args.seed);
     let progress = Progress::open(&output, arguments)?;
     let before = if args.resume { progress.done() } else { 0 };
-    let generator = Generator::new(args.seed, before, args.topology);
+    let generator = |machine| {
+        let generator = Generator::new(args.seed, before, machine);
+        if scx.is_some() { generator.for_sched_ext() } else { generator }
+    };
     let mut hunt = Hunt {
         kernels,
         at: 0,
@@ -115,12 +126,18 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
         args,
         output,
         stop: &stop,
-        generator: if scx.is_some() { generator.for_sched_ext() } else { generator },
+        generators: machines.into_iter().map(generator).collect(),
         found: Vec::new(),
         counts: Counts::default(),
     };
     let ended = hunt.hunt();
     hunt.sum_up(ended)
+}
+
+/// Each machine once, in the order of its first place.
+fn different(machines: &[Machine]) -> Vec<Machine> {
+    let is_first = |(at, machine): &(usize, &Machine)| !machines[..*at].contains(machine);
+    machines.iter().enumerate().filter(is_first).map(|(_, machine)| *machine).collect()
 }
 
 /// Runs of one kernel are the same to the last bit, so it does not differ from itself.
@@ -177,7 +194,8 @@ struct Hunt<'a> {
     /// Scenarios of the hunts that this one goes on with.
     before: u64,
     stop: &'a AtomicBool,
-    generator: Generator,
+    /// Each for a machine. They take turns, and the first one's has its.
+    generators: Vec<Generator>,
     found: Vec<Found>,
     counts: Counts,
 }
@@ -203,7 +221,11 @@ impl Hunt<'_> {
             if is_over && batch > 0 {
                 break;
             }
-            let cases: Vec<Case> = (0..BATCH).map(|_| self.generator.next_case()).collect();
+            if batch > 0 {
+                self.take_next_machine();
+            }
+            let generator = &mut self.generators[0];
+            let cases: Vec<Case> = (0..BATCH).map(|_| generator.next_case()).collect();
             let mut hits = self.try_batch(&cases)?;
             // An interrupted batch is run again.
             if !self.stop.load(Relaxed) {
@@ -240,7 +262,7 @@ impl Hunt<'_> {
                 *tried = MAX_TRIES;
             } else {
                 *tried += 1;
-                self.generator.came_near(&cases[case], ALMOST);
+                self.generators[0].came_near(&cases[case], ALMOST);
             }
         }
         Ok(())
@@ -265,7 +287,7 @@ impl Hunt<'_> {
                 false => (compared.broken(), compared.nearest()),
             };
             if own.is_empty() {
-                self.generator.came_near(case, nearest);
+                self.generators[0].came_near(case, nearest);
             } else {
                 self.counts.hits += 1;
             }
@@ -302,6 +324,12 @@ impl Hunt<'_> {
 
     fn hopeless(&self) -> Option<&HuntedKernel<'_>> {
         self.kernels.iter().find(|kernel| kernel.is_hopeless())
+    }
+
+    fn take_next_machine(&mut self) {
+        self.generators.rotate_left(1);
+        let machine = self.generators[0].machine();
+        self.kernels.iter_mut().for_each(|kernel| kernel.target.machine = machine);
     }
 
     fn target(&self) -> Target<'_> {
@@ -398,7 +426,7 @@ impl Hunt<'_> {
             Some(_) => "It does not hold with tracing, so there is no picture".to_string(),
             None => "Tracing was interrupted".to_string(),
         };
-        let (shown, machine) = (quoted(&path.to_string_lossy()), self.args.topology);
+        let (shown, machine) = (quoted(&path.to_string_lossy()), self.target().machine);
         let kernels = self.kernels.iter().map(|kernel| kernel.target.kernel);
         let judged_on: String = kernels.map(|name| format!(" --kernel {}", quoted(name))).collect();
         Ok(format!(
@@ -610,6 +638,13 @@ mod tests {
         assert!(check(&["a", "b", "c"]).is_ok());
         assert!(check(&["a"]).is_ok());
         assert!(check(&["a", "b", "a"]).unwrap_err().contains("`a` is there twice"));
+    }
+
+    #[test]
+    fn machines_take_turns_in_their_order() {
+        let machine = |text: &str| text.parse::<Machine>().unwrap();
+        let given = ["6x3", "4x2", "6x3"].map(machine);
+        assert_eq!(different(&given), ["6x3", "4x2"].map(machine));
     }
 
     #[test]

@@ -10,7 +10,9 @@ use crate::plan;
 use crate::session::{self, PlanText, SessionError, WatchRequest, Watcher};
 
 use super::Failure;
-use super::hunt_run::{Fault, Judged, NEAR, SEEDS, broken, judge, make, print, trace};
+use super::hunt_run::{
+    Fault, Judged, NEAR, SEEDS, broken, file_of_case, judge, make, print, trace,
+};
 use crate::report::numbers::counted;
 
 /// Fails where the rules could not judge a plan, or would judge another kernel than the one they name.
@@ -106,6 +108,9 @@ fn confirm_on(
     if let Some(reason) = failed {
         let text = format!("{kernel}: a run gave no result: {}", clean(&reason));
         return Err(Failure::here(text, "schedlab doctor --lab"));
+    }
+    if let Some(failed) = found.iter_mut().rev().find(|own| own.console.is_some()) {
+        failed.keep_console(&file_of_case(stem, ".log"))?;
     }
     let mut text = format!("{kernel}: {}", outcome(&found, &nearest, all));
     if let Some(rule) = gravest(&found) {

@@ -160,6 +160,13 @@ impl Fault {
     }
 }
 
+/// A file next to a case's plan. Its name may have dots.
+pub fn file_of_case(stem: &Path, end: &str) -> PathBuf {
+    let mut name = stem.as_os_str().to_owned();
+    name.push(end);
+    PathBuf::from(name)
+}
+
 /// A run that breaks a rule, with its trace.
 struct TracedRun {
     text: String,
@@ -225,12 +232,7 @@ fn traced_run(outcome: &Outcome, judged: Judged) -> Result<TracedRun, &'static s
 
 impl TracedRun {
     fn write(&self, stem: &Path, title: &str) -> Result<String, Failure> {
-        let file = |extension: &str| {
-            let mut name = stem.as_os_str().to_owned();
-            name.push(extension);
-            PathBuf::from(name)
-        };
-        let [svg, perfetto] = [".svg", ".pftrace"].map(file);
+        let [svg, perfetto] = [".svg", ".pftrace"].map(|end| file_of_case(stem, end));
         let draw = |out: &mut dyn Write| {
             picture::write(title, &self.text, &self.timeline, self.close_ns, out)
         };

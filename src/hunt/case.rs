@@ -55,8 +55,10 @@ impl fmt::Display for Machine {
 pub enum Load {
     /// It never sleeps.
     Spin,
-    /// Bursts with sleeps between them.
+    /// Bursts with sleeps between them that are a little longer.
     Burnwait,
+    /// Bursts that are longer than a slice, with short sleeps between them.
+    Nap,
     /// Bursts, after each of which all of the set wait for each other.
     Barrier,
 }
@@ -72,8 +74,18 @@ pub enum Policy {
 /// A cgroup of tasks: its weight, and its limit in percent of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Group {
+    /// The weight of the cgroup that it lies in; `None`: it lies in none.
+    pub outer: Option<u32>,
     pub weight: u32,
     pub max: Option<u32>,
+    pub later: Option<LaterWeight>,
+}
+
+/// The weight of a cgroup from a moment of the run on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LaterWeight {
+    pub at_ms: u32,
+    pub weight: u32,
 }
 
 /// The CPUs and the nice value of tasks from a moment of the run on.
@@ -139,14 +151,7 @@ pub fn plan_text(target: &Target, title: &str, cases: &[Case], seed: u64, seeds:
     if let Some(scx) = scx {
         text.push_str(&format!("scx = {}\n", toml::Value::from(scx)));
     }
-    let sets = || cases.iter().flat_map(|case| &case.sets);
-    let groups: BTreeSet<Group> = sets().filter_map(|set| set.cgroup).collect();
-    for group in groups {
-        text.push_str(&format!("\n[cgroup.{group}]\nweight = {}\n", group.weight));
-        if let Some(max) = group.max {
-            text.push_str(&format!("max = \"{max}%\"\n"));
-        }
-    }
+    write_groups(cases, &mut text);
     for (at, case) in cases.iter().enumerate() {
         text.push_str(&format!("\n[[workload]]\nname = \"case{at}\"\n"));
         for (at, set) in case.sets.iter().enumerate() {
@@ -156,11 +161,34 @@ pub fn plan_text(target: &Target, title: &str, cases: &[Case], seed: u64, seeds:
     text
 }
 
+/// The cgroups of all cases, each after the one that it lies in.
+fn write_groups(cases: &[Case], text: &mut String) {
+    let sets = cases.iter().flat_map(|case| &case.sets);
+    let groups: BTreeSet<Group> = sets.filter_map(|set| set.cgroup).collect();
+    let outer: BTreeSet<u32> = groups.iter().filter_map(|group| group.outer).collect();
+    for weight in outer {
+        text.push_str(&format!("\n[cgroup.{}]\nweight = {weight}\n", outer_name(weight)));
+    }
+    for group in groups {
+        let name = group.to_string().replace('/', ".");
+        text.push_str(&format!("\n[cgroup.{name}]\nweight = {}\n", group.weight));
+        if let Some(max) = group.max {
+            text.push_str(&format!("max = \"{max}%\"\n"));
+        }
+        if let Some(LaterWeight { at_ms, weight }) = group.later {
+            text.push_str(&format!(
+                "[[cgroup.{name}.change]]\nat = \"{at_ms}ms\"\nweight = {weight}\n"
+            ));
+        }
+    }
+}
+
 impl Tasks {
     fn write(&self, at: usize, machine: Machine, text: &mut String) {
         let load = match self.load {
             Load::Spin => "use = \"spin\"\nwork = \"100us\"".to_string(),
             Load::Burnwait => "use = \"burnwait\"\nqueue = [\"burn 2ms, wait 3ms\"]".to_string(),
+            Load::Nap => "use = \"burnwait\"\nqueue = [\"burn 10ms, wait 1ms\"]".to_string(),
             Load::Barrier => format!(
                 "use = \"steps\"\nsteps = [\"burn 500us\", \"barrier set{at} {}\"]",
                 self.count
@@ -218,6 +246,7 @@ impl fmt::Display for Tasks {
         match self.load {
             Load::Spin => {}
             Load::Burnwait => write!(f, " that sleep at times")?,
+            Load::Nap => write!(f, " that sleep for 1 ms after each 10 ms")?,
             Load::Barrier => write!(f, " that wait for each other after each 500 us")?,
         }
         write!(f, " on {}", cpus_words(&self.cpus))?;
@@ -227,8 +256,12 @@ impl fmt::Display for Tasks {
         if let Some(policy) = self.policy_words() {
             write!(f, ", policy {policy}")?;
         }
-        if let Some(Group { weight, max }) = self.cgroup {
+        if let Some(Group { outer, weight, max, later }) = self.cgroup {
             write!(f, ", in the cgroup of weight {weight}")?;
+            if let Some(LaterWeight { at_ms, weight }) = later {
+                write!(f, " ({weight} from {at_ms} ms on)")?;
+            }
+            outer.map_or(Ok(()), |outer| write!(f, " within one of weight {outer}"))?;
             max.map_or(Ok(()), |max| write!(f, " that may have {max} % of a CPU"))?;
         }
         if self.at_ms > 0 {
@@ -249,12 +282,19 @@ fn cpus_words(cpus: &Option<CpuSet>) -> String {
     }
 }
 
-/// The name of the cgroup in plans.
+/// The path of the cgroup in plans: `o400/w25m50t500w400` has all that one can have.
 impl fmt::Display for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.outer.map_or(Ok(()), |outer| write!(f, "{}/", outer_name(outer)))?;
         write!(f, "w{}", self.weight)?;
-        self.max.map_or(Ok(()), |max| write!(f, "m{max}"))
+        self.max.map_or(Ok(()), |max| write!(f, "m{max}"))?;
+        self.later.map_or(Ok(()), |later| write!(f, "t{}w{}", later.at_ms, later.weight))
     }
+}
+
+/// The name of a cgroup that holds others.
+fn outer_name(weight: u32) -> String {
+    format!("o{weight}")
 }
 
 /// The sets, with semicolons between them.

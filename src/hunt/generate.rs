@@ -6,11 +6,11 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::model::CpuSet;
 
-use super::case::{Case, Change, DURATION_MS, Group, Load, Machine, Policy, Tasks};
+use super::case::{Case, Change, DURATION_MS, Group, LaterWeight, Load, Machine, Policy, Tasks};
 
 const MAX_SETS: u32 = 4;
 const MAX_COUNT: u32 = 4;
-const WEIGHTS: [u32; 2] = [25, 400];
+const WEIGHTS: [u32; 4] = [1, 25, 400, 10_000];
 /// In percent of a CPU.
 const LIMITS: [u32; 2] = [50, 150];
 const NICES: [i32; 4] = [-10, -5, 5, 10];
@@ -33,12 +33,19 @@ impl Generator {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
         key[8..16].copy_from_slice(&done.to_le_bytes());
+        key[16..20].copy_from_slice(&machine.cpus.to_le_bytes());
+        key[20..24].copy_from_slice(&machine.llcs.to_le_bytes());
         Generator {
             random: ChaCha8Rng::from_seed(key),
             machine,
             is_of_sched_ext: false,
             near: Vec::new(),
         }
+    }
+
+    /// The machine of all its cases.
+    pub fn machine(&self) -> Machine {
+        self.machine
     }
 
     /// Cases without what schedulers of sched_ext need not or cannot cope with: limits of cgroups, and real-time tasks that
@@ -71,45 +78,45 @@ impl Generator {
 
     fn drawn(&mut self) -> Case {
         let count = 2 + self.below(MAX_SETS - 1);
-        let sets = (0..count).map(|at| self.tasks(at == 0)).collect();
+        let groups = [self.group(), self.group()];
+        let sets = (0..count).map(|at| self.tasks(at == 0, &groups)).collect();
         self.allowed(Case { sets })
     }
 
-    /// One set of it is drawn again, or the number or the CPUs of its tasks.
+    /// One set of it is drawn again, or the number, the CPUs, the cgroup or the change of its tasks.
     fn changed(&mut self, mut case: Case) -> Case {
         let at = self.below(case.sets.len() as u32) as usize;
-        match self.below(4) {
-            0 => case.sets[at] = self.tasks(at == 0),
+        let mut groups: Vec<Group> = case.sets.iter().filter_map(|set| set.cgroup).collect();
+        groups.push(self.group());
+        match self.below(5) {
+            0 => case.sets[at] = self.tasks(at == 0, &groups),
             1 => case.sets[at].count = 1 + self.below(MAX_COUNT),
             2 => case.sets[at].change = Some(self.change()),
+            3 => case.sets[at].cgroup = Some(self.one_of(&groups)),
             _ => case.sets[at].cpus = self.cpus(),
         }
         self.allowed(case)
     }
 
     /// The first set is there all the time: a rule needs somebody to look at.
-    fn tasks(&mut self, is_first: bool) -> Tasks {
+    fn tasks(&mut self, is_first: bool, groups: &[Group]) -> Tasks {
         let is_plain = |own: &mut Generator, one_in: u32| own.below(one_in) > 0;
         let load = match self.below(10) {
             0 if !is_first => Load::Burnwait,
-            1 if !is_first => Load::Barrier,
+            1 if !is_first => Load::Nap,
+            2 if !is_first => Load::Barrier,
             _ => Load::Spin,
         };
         let nice = if is_plain(self, 5) { 0 } else { self.nice() };
         let policy = if is_plain(self, 6) {
             Policy::Other
         } else {
-            [Policy::Batch, Policy::Idle, Policy::Fifo][self.below(3) as usize]
+            self.one_of(&[Policy::Batch, Policy::Idle, Policy::Fifo])
         };
         let at_ms = if is_first || is_plain(self, 3) { 0 } else { 100 * (1 + self.below(4)) };
         let for_ms = (!is_first && !is_plain(self, 3))
             .then(|| (100 * (3 + self.below(6))).min(DURATION_MS - at_ms));
-        let cgroup = (!is_plain(self, 3)).then(|| Group {
-            weight: WEIGHTS[self.below(2) as usize],
-            max: (self.below(2) > 0).then(|| LIMITS[self.below(2) as usize]),
-        });
-        let cgroup =
-            cgroup.map(|own| Group { max: own.max.filter(|_| !self.is_of_sched_ext), ..own });
+        let cgroup = (self.below(2) == 0).then(|| self.one_of(groups));
         let change = (!is_plain(self, 5)).then(|| self.change());
         Tasks {
             load,
@@ -124,20 +131,43 @@ impl Generator {
         }
     }
 
-    /// Half of a run or more is left after it, to be judged.
+    fn group(&mut self) -> Group {
+        let max = (self.below(3) == 0).then(|| self.one_of(&LIMITS));
+        Group {
+            outer: (self.below(3) == 0).then(|| self.weight()),
+            weight: self.weight(),
+            max: max.filter(|_| !self.is_of_sched_ext),
+            later: (self.below(3) == 0)
+                .then(|| LaterWeight { at_ms: self.moment_ms(), weight: self.weight() }),
+        }
+    }
+
+    fn weight(&mut self) -> u32 {
+        self.one_of(&WEIGHTS)
+    }
+
     fn change(&mut self) -> Change {
-        let at_ms = 100 * (3 + self.below(7));
+        let at_ms = self.moment_ms();
         let nice = if self.below(2) == 0 { 0 } else { self.nice() };
         Change { at_ms, cpus: self.cpus(), nice }
     }
 
+    /// When something changes: half of a run or more is left after it, to be judged.
+    fn moment_ms(&mut self) -> u32 {
+        100 * (3 + self.below(7))
+    }
+
     fn nice(&mut self) -> i32 {
-        NICES[self.below(4) as usize]
+        self.one_of(&NICES)
+    }
+
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u32) as usize]
     }
 
     fn cpus(&mut self) -> Option<CpuSet> {
         let all = self.machine.cpus;
-        let wanted = [1, 1, 2, 2, 3, all][self.below(6) as usize].min(all);
+        let wanted = self.one_of(&[1, 1, 2, 2, 3, all]).min(all);
         let mut cpus: Vec<u32> = (0..all).collect();
         for at in 0..wanted {
             let other = at + self.below(all - at);
@@ -224,7 +254,7 @@ mod tests {
     fn all_that_a_case_can_have_is_drawn_and_real_time_leaves_a_cpu() {
         let cases = cases(5);
         let sets: Vec<&Tasks> = cases.iter().flat_map(|case| &case.sets).collect();
-        for load in [Load::Spin, Load::Burnwait, Load::Barrier] {
+        for load in [Load::Spin, Load::Burnwait, Load::Nap, Load::Barrier] {
             assert!(sets.iter().any(|set| set.load == load), "{load:?}");
         }
         for policy in [Policy::Other, Policy::Batch, Policy::Idle, Policy::Fifo] {
@@ -232,7 +262,10 @@ mod tests {
         }
         assert!(sets.iter().any(|set| set.at_ms > 0 && set.for_ms.is_some()));
         assert!(sets.iter().any(|set| set.nice < 0 && set.cgroup.is_some()));
-        assert!(sets.iter().any(|set| set.cgroup.is_some_and(|own| own.max.is_some())));
+        let has =
+            |has: fn(&Group) -> bool| sets.iter().any(|set| set.cgroup.as_ref().is_some_and(has));
+        assert!(has(|own| own.max.is_some() && own.outer.is_some() && own.later.is_some()));
+        assert!(has(|own| own.max.is_none() && own.outer.is_none() && own.later.is_none()));
         assert!(sets.iter().any(|set| set.change.is_some() && set.for_ms.is_some()));
         let mut generator = Generator::new(5, 0, MACHINE).for_sched_ext();
         let sets: Vec<Tasks> = (0..300).flat_map(|_| generator.next_case().sets).collect();

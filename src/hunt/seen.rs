@@ -9,6 +9,8 @@ use crate::stats::CompetingCgroup;
 
 /// Workloads whose workers never sleep: they want a CPU at every moment of their phase.
 const NEVER_SLEEP: &[&str] = &["spin"];
+/// Workloads whose windows have the longest time from a wakeup to its task's CPU.
+const TIME_WAKEUPS: &[&str] = &["burnwait"];
 /// A task that is there for this part of a window is there for all of it, in thousandths: it is not read at the very
 /// end.
 const WHOLE: u64 = 980;
@@ -40,6 +42,8 @@ pub struct Task {
     pub never_sleeps: bool,
     /// It wants one all the time, but a cgroup's limit may take it away.
     pub is_limited: bool,
+    /// It sleeps, no limit holds it back when it wakes, and its windows say how long it waited then.
+    pub has_wakeups: bool,
     /// Position in [`Seen::cgroups`].
     pub cgroup: Option<usize>,
     /// In all windows of the run.
@@ -138,6 +142,7 @@ impl Seen {
             let has_limits =
                 matches!(priority, SchedPriority::Fair { .. }) && cell.variant.scx().is_none();
             let is_limited = has_limits && cgroup.is_some_and(|own| self.limit(own).is_finite());
+            let has_wakeups = TIME_WAKEUPS.contains(&set.workload.as_str()) && !is_limited;
             self.tasks.extend(measured.workers.iter().map(|worker| Task {
                 set: at,
                 tid: worker.tid,
@@ -146,6 +151,7 @@ impl Seen {
                 priority: priority.clone(),
                 never_sleeps: never_sleeps && !is_limited,
                 is_limited: never_sleeps && is_limited,
+                has_wakeups,
                 cgroup,
                 run_cpu_ns: 0,
             }));
@@ -163,17 +169,25 @@ impl Seen {
         std::iter::successors(Some(cgroup), |own| self.cgroups[*own].parent)
     }
 
-    /// The tasks of a cgroup have its weight together.
+    /// The tasks and cgroups in a cgroup have its weight together.
     fn share_cgroups(&mut self) {
+        let has_tasks = |cgroup: usize| {
+            let mut own = self.tasks.iter().filter_map(|task| task.cgroup);
+            own.any(|own| self.with_above(own).any(|above| above == cgroup))
+        };
         let mut sums = vec![0.0; self.cgroups.len()];
         for task in &self.tasks {
             task.cgroup.iter().for_each(|cgroup| sums[*cgroup] += task.weight);
         }
-        for task in &mut self.tasks {
-            if let Some(cgroup) = task.cgroup {
-                task.weight *= self.cgroups[cgroup].weight / sums[cgroup];
-            }
+        for cgroup in (0..self.cgroups.len()).filter(|cgroup| has_tasks(*cgroup)) {
+            let own = &self.cgroups[cgroup];
+            own.parent.iter().for_each(|parent| sums[*parent] += own.weight);
         }
+        let part = |cgroup: usize| self.cgroups[cgroup].weight / sums[cgroup];
+        let shared: Vec<f64> = (self.tasks.iter())
+            .map(|task| task.cgroup.map_or(1.0, |own| self.with_above(own).map(part).product()))
+            .collect();
+        self.tasks.iter_mut().zip(shared).for_each(|(task, part)| task.weight *= part);
     }
 
     /// Real-time tasks with several CPUs, which the kernel does not move to make room for lower classes.
@@ -302,5 +316,24 @@ mod tests {
         let limited = |seen: &Seen| (seen.tasks[1].never_sleeps, seen.tasks[1].is_limited);
         assert_eq!((limited(&parts[1]), limited(&parts[2])), ((true, false), (false, true)));
         assert!(parts.iter().all(|seen| seen.run_end_ns == 2000 * MS));
+    }
+
+    #[test]
+    fn cgroups_share_the_weight_of_the_one_above() {
+        let mut cell = cell(&[("free", "0", 1), ("heavy", "0", 2), ("light", "0", 1)]);
+        let weight = |weight| [("cgroup-weight".to_string(), Value::Int(weight))].into();
+        for (set, path, own) in [(0, "o", 100), (1, "o/heavy", 300), (2, "o/light", 100)] {
+            let path: CgroupPath = path.parse().unwrap();
+            cell.work.sets[set].cgroup = Some(path.clone()).filter(|_| set > 0);
+            cell.work.cgroups.push(Cgroup {
+                path,
+                knobs: weight(own),
+                cpus: None,
+                changes: Vec::new(),
+            });
+        }
+        let seen = parts(1, &cell, &[[25; 4]; 4]).swap_remove(0);
+        let weights: Vec<f64> = seen.tasks.iter().map(|task| task.weight).collect();
+        assert_eq!(weights, [1024.0, 384.0, 384.0, 256.0]);
     }
 }

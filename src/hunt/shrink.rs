@@ -1,7 +1,7 @@
 //! The smallest case that still breaks a rule: every way to make it a step smaller is tried, all of them in one go, and
 //! the smallest that breaks it is the next. Ends where none does. Pure: whoever asks runs the candidates.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use crate::model::CpuSet;
 
@@ -15,7 +15,8 @@ const MAX_CANDIDATES: usize = 8;
 pub fn size(case: &Case) -> (u32, usize, u32, u32) {
     let sum = |count: fn(&Tasks) -> u32| case.sets.iter().map(count).sum();
     let events = |set: &Tasks| {
-        let is_given = [set.at_ms > 0, set.for_ms.is_some(), set.change.is_some()];
+        let later = set.cgroup.is_some_and(|own| own.later.is_some());
+        let is_given = [set.at_ms > 0, set.for_ms.is_some(), set.change.is_some(), later];
         is_given.iter().map(|given| u32::from(*given)).sum()
     };
     let rest = |set: &Tasks| {
@@ -25,6 +26,7 @@ pub fn size(case: &Case) -> (u32, usize, u32, u32) {
             set.policy != Policy::Other,
             set.cgroup.is_some(),
             set.cgroup.is_some_and(|own| own.max.is_some()),
+            set.cgroup.is_some_and(|own| own.outer.is_some()),
             set.change.as_ref().is_some_and(|change| change.nice != set.nice),
         ];
         let later = set.change.as_ref().and_then(|change| change.cpus.as_ref());
@@ -80,6 +82,15 @@ fn smaller(case: &Case) -> Vec<Case> {
             all.push(less);
         }
     }
+    let groups: BTreeSet<Group> = case.sets.iter().filter_map(|set| set.cgroup).collect();
+    for group in groups {
+        for simple in simpler_groups(group) {
+            let mut less = case.clone();
+            let shared = less.sets.iter_mut().filter(|set| set.cgroup == Some(group));
+            shared.for_each(|set| set.cgroup = Some(simple));
+            all.push(less);
+        }
+    }
     // A set that merely repeats another one's tasks is more of the same.
     for at in 1..case.sets.len() {
         let (first, own) = (&case.sets[at - 1], &case.sets[at]);
@@ -112,7 +123,6 @@ fn simpler(tasks: &Tasks) -> Vec<Tasks> {
     add(&|less| less.nice = 0);
     add(&|less| less.policy = Policy::Other);
     add(&|less| less.cgroup = None);
-    add(&|less| less.cgroup = less.cgroup.map(|own| Group { max: None, ..own }));
     for cpus in fewer(&tasks.cpus) {
         add(&|less| less.cpus = cpus.clone());
     }
@@ -133,6 +143,17 @@ fn simpler(tasks: &Tasks) -> Vec<Tasks> {
         });
     }
     all
+}
+
+fn simpler_groups(group: Group) -> Vec<Group> {
+    // As it is after the change, from the begin on.
+    let changed = group.later.map(|later| Group { weight: later.weight, later: None, ..group });
+    let less = [
+        Group { max: None, ..group },
+        Group { outer: None, ..group },
+        Group { later: None, ..group },
+    ];
+    less.into_iter().chain(changed).filter(|simple| *simple != group).collect()
 }
 
 /// All CPUs, and these without each of them.
@@ -195,5 +216,23 @@ mod tests {
     fn a_fault_that_needs_all_of_a_case_leaves_it_as_it_is() {
         let case = Generator::new(1, 0, Machine { cpus: 4, llcs: 2 }).next_case();
         assert_eq!(shrink(case.clone(), |_| false).0, case);
+    }
+
+    #[test]
+    fn sets_that_share_a_cgroup_keep_it_when_it_becomes_simpler() {
+        let group = |case: &Case, at: usize| case.sets.get(at).and_then(|set| set.cgroup);
+        // A weight that is changed to 400, of a cgroup with two sets.
+        let breaks = |case: &Case| {
+            let own = group(case, 0).filter(|own| Some(*own) == group(case, 1));
+            own.is_some_and(|own| own.later.is_some_and(|later| later.weight == 400))
+        };
+        let mut generator = Generator::new(9, 0, Machine { cpus: 4, llcs: 2 });
+        let has_all = |case: &Case| {
+            let own = group(case, 0).filter(|_| breaks(case));
+            own.is_some_and(|own| own.max.is_some() && own.outer.is_some())
+        };
+        let case = std::iter::repeat_with(|| generator.next_case()).find(has_all).unwrap();
+        let (least, _) = shrink(case, breaks);
+        assert_eq!(size(&least), (2, 2, 2, 2), "{least}");
     }
 }

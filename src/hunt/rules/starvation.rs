@@ -1,10 +1,11 @@
-//! Starvation: a task that never sleeps has no CPU time for longer than all that compete with it take to have theirs.
+//! Starvation: a task that never sleeps has no CPU time, or one that woke waits for it, for longer than all that compete
+//! with it take to have theirs.
 //! Source: EEVDF's lag bound (Stoica and Abdel-Wahab, *Earliest Eligible Virtual Deadline First*, TR-95-22, 1995) and
 //! CFS's latency period: a task waits for about a slice of each other, in proportion to weights. Tolerance: eight
 //! times that with slices of 3 ms, and at least 500 ms. Not judged: tasks next to any of a higher class.
 
 use crate::hunt::contract::{Judgement, Rule};
-use crate::hunt::seen::{Seen, ns, seconds};
+use crate::hunt::seen::{Seen, seconds};
 
 const SLICE_NS: f64 = 3e6;
 const TIMES: f64 = 8.0;
@@ -22,6 +23,26 @@ fn bound_ns(seen: &Seen, task: usize) -> f64 {
     (TIMES * SLICE_NS * weights / own.weight).max(MIN_BOUND_NS)
 }
 
+/// The longest time without CPU time of a task that never sleeps.
+fn longest_ns(seen: &Seen, task: usize) -> Option<(u64, u64)> {
+    let bad = seen.longest(|window| {
+        window.is_whole(task)
+            && window.readings[task].cpu_ns.saturating_mul(PART) < window.wall_ns()
+    });
+    Some((bad.first()?.from_ns, bad.last()?.to_ns))
+}
+
+/// The longest wait after a wakeup, at the end of its window at the latest. One that began before this part of the run
+/// had other weights.
+fn longest_wakeup_ns(seen: &Seen, task: usize) -> Option<(u64, u64)> {
+    let begin_ns = seen.windows.first()?.from_ns;
+    let waits = seen.windows.iter().filter_map(|window| {
+        let from_ns = window.to_ns.checked_sub(window.readings[task].peak_ns)?;
+        (from_ns >= begin_ns).then_some((from_ns, window.to_ns))
+    });
+    waits.filter(|(from_ns, to_ns)| from_ns < to_ns).max_by_key(|(from_ns, to_ns)| to_ns - from_ns)
+}
+
 impl Rule for Starvation {
     fn name(&self) -> &'static str {
         "starvation"
@@ -31,33 +52,31 @@ impl Rule for Starvation {
         let rank = |task: usize| seen.tasks[task].priority.priority().rank;
         let highest = (0..seen.tasks.len()).map(rank).max()?;
         let of_task = |task: usize| {
-            let bad = seen.longest(|window| {
-                window.is_whole(task)
-                    && window.readings[task].cpu_ns.saturating_mul(PART) < window.wall_ns()
-            });
-            let (first, last) = (bad.first()?, bad.last()?);
+            let own = &seen.tasks[task];
+            let (from_ns, to_ns) = match () {
+                () if own.never_sleeps => longest_ns(seen, task)?,
+                () if own.has_wakeups => longest_wakeup_ns(seen, task)?,
+                () => return None,
+            };
             let bound_ns = bound_ns(seen, task);
             Some(Judgement {
-                distance: ns(bad) as f64 / bound_ns,
-                from_ns: first.from_ns,
-                to_ns: last.to_ns,
+                distance: (to_ns - from_ns) as f64 / bound_ns,
+                from_ns,
+                to_ns,
                 tasks: vec![task],
                 figure: bound_ns / 1e9,
             })
         };
         // Real-time tasks of one rank wait for each other without an end.
-        let judged = (0..seen.tasks.len())
-            .filter(|task| highest == 0 && seen.tasks[*task].never_sleeps)
-            .filter_map(of_task);
+        let judged = (0..seen.tasks.len()).filter(|_| highest == 0).filter_map(of_task);
         judged.max_by(|left, right| left.distance.total_cmp(&right.distance))
     }
 
     fn explain(&self, seen: &Seen, found: &Judgement) -> String {
         let (time, tasks) = (seconds(found.to_ns - found.from_ns), seen.describe(&found.tasks));
-        format!(
-            "{tasks} has no CPU time for {time}; at most {:.1} s follow from weights",
-            found.figure
-        )
+        let woke = found.tasks.iter().any(|task| seen.tasks[*task].has_wakeups);
+        let what = if woke { "wakes and waits for" } else { "has no CPU time for" };
+        format!("{tasks} {what} {time}; at most {:.1} s follow from weights", found.figure)
     }
 }
 
@@ -82,5 +101,27 @@ mod tests {
         assert!(found.distance >= 1.0);
         assert!(!judge(with_nice(make(10), 0, -20)).unwrap().is_broken(), "88761 to 1024");
         assert_eq!(judge(with_policy(make(10), 0, "fifo")), None);
+    }
+
+    #[test]
+    fn a_task_that_woke_starves_unless_it_waited_before() {
+        let make = |window: usize, peak_ms: u64| {
+            let mut seen = seen(1, &[("a", "0", 1), ("b", "0", 1)], &[[60, 40]; 10]);
+            (seen.tasks[1].never_sleeps, seen.tasks[1].has_wakeups) = (false, true);
+            seen.windows[window].readings[1].peak_ns = peak_ms * 1_000_000;
+            seen
+        };
+        let seen = make(6, 550);
+        let found = Starvation.judge(&seen).unwrap();
+        assert_eq!((found.from_ns, found.to_ns), (150_000_000, 700_000_000));
+        assert!(found.is_broken());
+        assert!(
+            Starvation.explain(&seen, &found).contains("1 of b on 0 wakes and waits for 0.6 s")
+        );
+        assert!(!Starvation.judge(&make(6, 450)).unwrap().is_broken());
+        assert_eq!(Starvation.judge(&make(4, 550)), None, "from before this part of the run");
+        let mut limited = make(6, 550);
+        limited.tasks[1].has_wakeups = false;
+        assert_eq!(Starvation.judge(&limited), None);
     }
 }
