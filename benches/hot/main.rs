@@ -21,6 +21,7 @@ mod score;
 mod verdicts;
 mod worker_group;
 
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -169,11 +170,39 @@ impl<T: Clone> Shared<T> {
     }
 }
 
+/// Measurements of memory, by name: each in a process of its own, since what earlier ones left free would count.
+const ALONE: [(&str, fn() -> Figures); 2] =
+    [(samples::LARGE, samples::large), (schedbench::LARGE, schedbench::large)];
+
+type Figures = Result<Vec<f64>, String>;
+
+/// The figures of a measurement of [`ALONE`].
+pub fn alone(name: &str) -> Figures {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let output = Command::new(program).args(["--alone", name]).stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| error.to_string())?;
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("{name}: {error}"))?
+}
+
+fn measure_alone(name: &str) {
+    let measured = ALONE.iter().find(|(own, _)| *own == name).map(|(_, measure)| measure());
+    let measured = measured.unwrap_or_else(|| Err(format!("nothing is called {name}")));
+    match serde_json::to_string(&measured) {
+        Ok(line) => println!("{line}"),
+        Err(error) => eprintln!("error: {error}"),
+    }
+}
+
 fn main() {
     let (options, words): (Vec<String>, Vec<String>) =
         std::env::args().skip(1).partition(|arg| arg.starts_with('-'));
     let is_chosen =
         |row: &&Row| words.is_empty() || words.iter().any(|word| row.name.contains(word.as_str()));
+    if let ([option], [name]) = (&options[..], &words[..])
+        && option == "--alone"
+    {
+        return measure_alone(name);
+    }
     for (option, page) in [("--page", &page::MEASURED), ("--simulations", &page::SIMULATED)] {
         if options.iter().any(|given| given == option) {
             return page.write(is_chosen);
