@@ -133,12 +133,14 @@ impl Generator {
 
     fn group(&mut self) -> Group {
         let max = (self.below(3) == 0).then(|| self.one_of(&LIMITS));
+        let weight = self.weight();
+        let later = (self.below(3) == 0)
+            .then(|| LaterWeight { at_ms: self.moment_ms(), weight: self.weight() });
         Group {
             outer: (self.below(3) == 0).then(|| self.weight()),
-            weight: self.weight(),
+            weight,
             max: max.filter(|_| !self.is_of_sched_ext),
-            later: (self.below(3) == 0)
-                .then(|| LaterWeight { at_ms: self.moment_ms(), weight: self.weight() }),
+            later: later.filter(|later| later.weight != weight),
         }
     }
 
