@@ -7,7 +7,7 @@ use crate::backend::lab::kernel;
 use crate::model::Plan;
 use crate::plan;
 
-use super::Failure;
+use super::{Failure, describe};
 
 /// A finding by its name, and its plan.
 pub type Named = (&'static str, Plan);
@@ -21,12 +21,7 @@ pub fn named(names: &[String]) -> Result<Vec<Named>, Failure> {
     }
     let asked =
         all.iter().filter(|of| names.is_empty() || names.iter().any(|name| name == of.name));
-    let parsed = asked.map(|of| {
-        let file = format!("{}.toml", of.name);
-        let plan = plan::parse(&file, of.text, None, crate::session::known())?;
-        Ok((of.name, plan))
-    });
-    parsed.collect()
+    asked.map(|of| Ok((of.name, describe::parsed(of)?))).collect()
 }
 
 /// An error that names all kernels that have to be fetched first.
