@@ -7,62 +7,17 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use serde::Serialize;
+use minijinja::value::Serde;
+use minijinja::{Value, context};
 
 use crate::model::clean_path;
 use crate::report::chart::{self, Chart, Figure, HUES, Line};
 use crate::report::{clean, page};
 
-use super::fairness::{self, LEGEND, Shown};
+use super::fairness::{self, LEGEND};
 use super::figures::{Averages, RunFigures, fixed, throughput, utilisation};
 use super::file::Report;
 use super::text::{COLUMNS, NOTE, WORKER_COLUMNS, cells, has_fairness, worker_cells};
-
-#[derive(Serialize)]
-struct Head {
-    policy: String,
-    style: String,
-    file: String,
-    note: Option<&'static str>,
-    legend: Option<&'static str>,
-    completed: usize,
-    runs: Vec<Entry>,
-}
-
-#[derive(Serialize)]
-struct Entry {
-    index: usize,
-    label: String,
-    completed: bool,
-}
-
-#[derive(Serialize)]
-struct Section {
-    index: usize,
-    label: String,
-    completed: bool,
-    columns: &'static [&'static str],
-    sets: Vec<Set>,
-    notes: Vec<String>,
-    fairness_columns: Vec<String>,
-    fairness: Option<Shown>,
-    charts: Vec<Chart>,
-    worker_columns: &'static [&'static str],
-    workers: Vec<Row>,
-}
-
-#[derive(Serialize)]
-struct Set {
-    args: String,
-    hue: String,
-    cells: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct Row {
-    name: String,
-    cells: Vec<String>,
-}
 
 /// The page of the file at `path`.
 pub fn write(
@@ -79,55 +34,52 @@ pub fn write(
     let style = page::style();
     let entry = |run: &RunFigures| {
         let RunFigures { index, completed, .. } = *run;
-        Entry { index, label: clean(&run.label), completed }
+        context! { index, label => clean(&run.label), completed }
     };
-    let head = Head {
-        policy: page::policy(&style, Some(page::SCRIPT), page::Forms::None),
+    let head = context! {
+        policy => page::policy(&style, Some(page::SCRIPT), page::Forms::None),
         style,
-        file: clean_path(path),
-        note: (averages == Averages::Right).then_some(NOTE),
-        legend: has_fairness(runs).then_some(LEGEND),
-        completed: runs.iter().filter(|run| run.completed).count(),
-        runs: runs.iter().map(entry).collect(),
+        file => clean_path(path),
+        note => (averages == Averages::Right).then_some(NOTE),
+        legend => has_fairness(runs).then_some(LEGEND),
+        completed => runs.iter().filter(|run| run.completed).count(),
+        runs => runs.iter().map(entry).collect::<Vec<_>>(),
     };
     page::render(out, &templates, "head.html", &head)?;
     runs.iter().try_for_each(|run| page::render(out, &templates, "run.html", &section(run)))?;
     write!(out, "</main>\n<script>{}</script>\n</body>\n</html>\n", page::SCRIPT)
 }
 
-fn section(run: &RunFigures) -> Section {
+fn section(run: &RunFigures) -> Value {
     let sets = run.sets.iter().enumerate().map(|(at, set)| {
         let args: Vec<String> = set.args.iter().map(|word| clean(word)).collect();
         let cells = cells(set).map(|value| fixed(value, 2)).to_vec();
-        Set { args: args.join(" "), hue: format!("s{}", at % HUES), cells }
+        context! { args => args.join(" "), hue => format!("s{}", at % HUES), cells }
     });
     let charts = [
         chart("Throughput of each worker", "kops/s", run, throughput),
         chart("Utilisation of each worker", "", run, utilisation),
     ];
-    let mut workers = Vec::new();
-    for (at, set) in run.sets.iter().enumerate() {
-        for worker in &set.workers {
+    let workers = run.sets.iter().enumerate().flat_map(|(at, set)| {
+        set.workers.iter().map(move |worker| {
             let mut cells = vec![worker.kops.to_string()];
             cells.extend(worker_cells(worker).map(|value| fixed(value, 2)));
-            workers.push(Row { name: format!("{at}:{}", worker.id), cells });
-        }
-    }
-    Section {
-        index: run.index,
-        label: clean(&run.label),
-        completed: run.completed,
-        columns: &COLUMNS,
-        sets: sets.collect(),
-        notes: run.notes.iter().map(|note| clean(note)).collect(),
-        fairness_columns: fairness::COLUMNS
-            .iter()
-            .map(|title| title.join(" ").trim().to_string())
-            .collect(),
-        fairness: run.fairness.as_ref().map(fairness::shown),
-        charts: charts.into_iter().flatten().collect(),
-        worker_columns: &WORKER_COLUMNS,
-        workers,
+            context! { name => format!("{at}:{}", worker.id), cells }
+        })
+    });
+    let fairness_columns = fairness::COLUMNS.map(|title| title.join(" ").trim().to_string());
+    context! {
+        index => run.index,
+        label => clean(&run.label),
+        completed => run.completed,
+        columns => COLUMNS.to_vec(),
+        sets => sets.collect::<Vec<_>>(),
+        notes => run.notes.iter().map(|note| clean(note)).collect::<Vec<_>>(),
+        fairness_columns => fairness_columns.to_vec(),
+        fairness => Serde(run.fairness.as_ref().map(fairness::shown)),
+        charts => Serde(charts.into_iter().flatten().collect::<Vec<_>>()),
+        worker_columns => WORKER_COLUMNS.to_vec(),
+        workers => workers.collect::<Vec<_>>(),
     }
 }
 
