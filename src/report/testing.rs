@@ -120,6 +120,23 @@ pub fn open(why: Why, rounds: Rounds) -> Verdict {
     Verdict::Inconclusive { why, rounds }
 }
 
+/// Works of one metric each with these verdicts, one per side after the baseline.
+pub fn judged(sides: &[&str], works: &[(String, Vec<(Verdict, f64)>)]) -> Analysis {
+    let mut analysis = sides_only();
+    analysis.sides = sides.iter().map(|side| self::side(side)).collect();
+    let work = |(name, verdicts): &(String, Vec<(Verdict, f64)>)| {
+        let judged = verdicts.iter().map(|(verdict, ratio)| {
+            values(1000.0 * ratio, 0.01).judged(*verdict, *ratio, 0.98 * ratio, 1.02 * ratio)
+        });
+        let cells = std::iter::once(values(1000.0, 0.01)).chain(judged).collect();
+        let row = row("throughput", Unit::OpsPerS, HIGHER, cells);
+        self::work(name, &[], name, "spin", vec![row])
+    };
+    analysis.works = works.iter().map(work).collect();
+    analysis.method.headline_verdicts = works.len() * (sides.len() - 1);
+    analysis
+}
+
 /// A row of a headline metric or of one that explains, by its name.
 pub fn row(metric: &str, unit: Unit, direction: Direction, cells: Vec<Cell>) -> Row {
     const HEADLINES: [&str; 3] = ["throughput", "wakeup_p99", "request_p99"];

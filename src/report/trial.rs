@@ -183,24 +183,15 @@ fn machine(analysis: &Analysis) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Unit;
-    use crate::report::testing::{self, HIGHER, headline, side, values, words};
+    use crate::report::testing::{self, words};
     use crate::stats::{Rounds, Why};
 
     /// Works of one metric each, with the verdict on a side and its ratio.
     fn analysis(other: &str, works: Works) -> Analysis {
-        let mut analysis = testing::sides_only();
-        analysis.sides = vec![side("base"), side(other)];
         let work = |(name, verdict, ratio): &(&str, Verdict, f64)| {
-            let judged = values(1000.0 * ratio, 0.01);
-            let judged = judged.judged(*verdict, *ratio, 0.98 * ratio, 1.02 * ratio);
-            let cells = vec![values(1000.0, 0.01), judged];
-            let row = headline("throughput", Unit::OpsPerS, HIGHER, cells);
-            testing::work(name, &[], name, "spin", vec![row])
+            (name.to_string(), vec![(*verdict, *ratio)])
         };
-        analysis.works = works.iter().map(work).collect();
-        analysis.method.headline_verdicts = works.len();
-        analysis
+        testing::judged(&["base", other], &works.iter().map(work).collect::<Vec<_>>())
     }
 
     const BETTER: Verdict = Verdict::Better;

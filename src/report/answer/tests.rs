@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::analysis::{NoValue, PlanFacts, SetTable, WorkTable};
 use crate::model::{Lab, LookRule, PlanEnd, Unit};
-use crate::report::testing::{self, HIGHER, NEUTRAL, open, render, values};
+use crate::report::testing::{self, NEUTRAL, open, render, values};
 use crate::report::{Options, find};
 use crate::stats::{NoEffect, Rounds, Why};
 
@@ -15,23 +15,6 @@ fn answer(analysis: &Analysis, width: usize) -> String {
     let shown = render(text, analysis, Options { width, ..Options::default() });
     let (_, answer) = shown.trim_end().rsplit_once("\n\n").expect("an answer");
     answer.to_string()
-}
-
-/// Works of one metric each with these verdicts, one per side after the baseline.
-fn analysis_with(sides: &[&str], works: &[(String, Vec<(Verdict, f64)>)]) -> Analysis {
-    let mut analysis = testing::sides_only();
-    analysis.sides = sides.iter().map(|side| testing::side(side)).collect();
-    let work = |(name, verdicts): &(String, Vec<(Verdict, f64)>)| {
-        let judged = verdicts.iter().map(|(verdict, ratio)| {
-            values(1000.0 * ratio, 0.01).judged(*verdict, *ratio, 0.98 * ratio, 1.02 * ratio)
-        });
-        let cells = std::iter::once(values(1000.0, 0.01)).chain(judged).collect();
-        let row = testing::row("throughput", Unit::OpsPerS, HIGHER, cells);
-        testing::work(name, &[], name, "spin", vec![row])
-    };
-    analysis.works = works.iter().map(work).collect();
-    analysis.method.headline_verdicts = works.len() * (sides.len() - 1);
-    analysis
 }
 
 const INFINITE: NoEffect = NoEffect::NotFinite { round: 0, value: f64::INFINITY };
@@ -47,7 +30,7 @@ fn what_changed_is_named_with_its_interval_the_largest_first() {
         ("fork", NOISE, 1.01),
     ];
     let works = works.map(|(name, verdict, ratio)| (name.to_string(), vec![(verdict, ratio)]));
-    let found = answer(&analysis_with(&["default", "batch"], &works), 80);
+    let found = answer(&testing::judged(&["default", "batch"], &works), 80);
     let words = testing::words(&found);
     for part in [
         "batch worse: mail throughput -50 % +-1.0, web throughput -10 % +-1.8",
@@ -66,7 +49,7 @@ fn what_changed_is_named_with_its_interval_the_largest_first() {
 fn a_headline_metric_that_was_not_judged_is_named() {
     let same = ("pipe".to_string(), vec![(Verdict::Same, 1.0)]);
     let mut analysis =
-        analysis_with(&["default", "batch"], &[same, ("web".to_string(), vec![(NOISE, 1.0)])]);
+        testing::judged(&["default", "batch"], &[same, ("web".to_string(), vec![(NOISE, 1.0)])]);
     assert!(answer(&analysis, 80).contains("no change found"));
     let mut partly = analysis.clone();
     partly.notes.push(Note::NoValue(NoValue {
@@ -118,7 +101,7 @@ fn a_headline_metric_that_was_not_judged_is_named() {
 #[test]
 fn a_difference_is_named_first_and_in_its_unit() {
     let mut analysis =
-        analysis_with(&["a", "b"], &[("web".to_string(), vec![(Verdict::Worse, 0.1)])]);
+        testing::judged(&["a", "b"], &[("web".to_string(), vec![(Verdict::Worse, 0.1)])]);
     let missed = values(0.79, 0.0).differing(Verdict::Worse, 0.79, 0.78, 0.8);
     let cells = vec![values(0.0, 0.0), missed];
     let row = testing::row("miss_ratio", Unit::Ratio, testing::LOWER, cells);
@@ -133,7 +116,7 @@ fn a_difference_is_named_first_and_in_its_unit() {
 fn what_is_open_is_counted_where_it_is_much() {
     let mut works = vec![("web".to_string(), vec![(Verdict::Worse, 0.5)])];
     works.extend((0..60).map(|at| (format!("open-work-{at}"), vec![(NOISE, 1.0)])));
-    let found = testing::words(&answer(&analysis_with(&["a", "b"], &works), 80));
+    let found = testing::words(&answer(&testing::judged(&["a", "b"], &works), 80));
     assert!(found.contains("web throughput -50 % +-1.0"), "{found}");
     assert!(
         found.contains("open 60 of 61 rounds about 30 rounds in all (5 min) decide the 60"),
@@ -144,7 +127,7 @@ fn what_is_open_is_counted_where_it_is_much() {
 /// Where a look is left; a plan of fixed rounds has spent its error rate.
 #[test]
 fn the_answer_names_the_command_that_adds_rounds() {
-    let mut analysis = analysis_with(&["a", "b"], &[("web".to_string(), vec![(NOISE, 1.0)])]);
+    let mut analysis = testing::judged(&["a", "b"], &[("web".to_string(), vec![(NOISE, 1.0)])]);
     analysis.plans[0].rounds_done = 10;
     analysis.plans[0].ended = Some(PlanEnd::Budget);
     analysis.plans[0].measure.until_decided = true;
@@ -189,7 +172,7 @@ fn the_answer_names_the_command_that_adds_rounds() {
 fn the_answer_names_the_same_plan_in_the_lab() {
     let shown = |verdict, ended, in_lab_ns| {
         let works = [("web".to_string(), vec![(verdict, 1.0)])];
-        let mut analysis = analysis_with(&["a", "b"], &works);
+        let mut analysis = testing::judged(&["a", "b"], &works);
         let plan = analysis.plans[0].clone();
         analysis.plans[0] = PlanFacts { ended, in_lab_ns, ..plan };
         testing::words(&answer(&analysis, 80))
@@ -212,7 +195,7 @@ fn the_answer_names_the_same_plan_in_the_lab() {
 
 #[test]
 fn without_a_change_the_answer_says_so() {
-    let one = |verdict| analysis_with(&["a", "b"], &[("web".to_string(), vec![(verdict, 1.0)])]);
+    let one = |verdict| testing::judged(&["a", "b"], &[("web".to_string(), vec![(verdict, 1.0)])]);
     assert!(
         answer(&one(Verdict::Same), 80).starts_with("b         the same in 1 headline metric\n")
     );
@@ -220,7 +203,7 @@ fn without_a_change_the_answer_says_so() {
     assert!(open.starts_with("b         nothing decided of 1 headline metric\n"), "{open}");
     let both = [("web", Verdict::Same), ("chat", NOISE)];
     let both = both.map(|(name, verdict)| (name.to_string(), vec![(verdict, 1.0)]));
-    let both = testing::words(&answer(&analysis_with(&["a", "b"], &both), 80));
+    let both = testing::words(&answer(&testing::judged(&["a", "b"], &both), 80));
     assert!(both.contains("1 headline metric the same, 1 open"), "{both}");
     assert!(answer(&testing::sides_only(), 80).starts_with("batch     no verdict\n"));
 }
@@ -231,7 +214,7 @@ fn a_side_is_named_where_only_some_are_open() {
         ("web".to_string(), vec![(NOISE, 1.0), (Verdict::Same, 1.0)]),
         ("chat".to_string(), vec![(NOISE, 1.0), (NOISE, 1.0)]),
     ];
-    let found = testing::words(&answer(&analysis_with(&["a", "b", "c"], &works), 80));
+    let found = testing::words(&answer(&testing::judged(&["a", "b", "c"], &works), 80));
     assert!(found.contains("open 3 of 4: web throughput (b), chat throughput "), "{found}");
 }
 
@@ -239,7 +222,7 @@ fn a_side_is_named_where_only_some_are_open() {
 #[test]
 fn what_is_bounded_is_not_open() {
     let works = ["web", "chat", "mail"].map(|name| (name.to_string(), vec![(NOISE, 1.0)]));
-    let mut analysis = analysis_with(&["a", "b"], &works);
+    let mut analysis = testing::judged(&["a", "b"], &works);
     for (work, bound) in analysis.works.iter_mut().zip([0.0611, 0.031, 0.9]) {
         let judged = work.sets[0].rows[0].cells[1].judged.as_mut().unwrap();
         judged.bound = Some(Distance::Ratio(bound));
@@ -266,7 +249,7 @@ fn what_is_below_the_floor_is_named_and_not_among_what_rounds_decide() {
     let works = works.map(|(name, verdict, ratio)| (name.to_string(), vec![(verdict, ratio)]));
     let floor = "floor equal runs differ by as much here, so no number of rounds decides: web throughput 2.7 %";
     for bound in [None, Some(Distance::Ratio(0.04))] {
-        let mut analysis = analysis_with(&["a", "b"], &works);
+        let mut analysis = testing::judged(&["a", "b"], &works);
         let rows = analysis.works.iter_mut().map(|work| &mut work.sets[0].rows[0]);
         rows.for_each(|row| row.cells[1].judged.as_mut().unwrap().bound = bound);
         let found = testing::words(&answer(&analysis, 80));
@@ -287,19 +270,19 @@ fn what_takes_too_many_rounds_does_not_hide_the_number_of_the_others() {
         ["web", "chat", "mail"].map(|name| (name.to_string(), vec![(NOISE, 1.0), (NOISE, 1.0)]));
     let mut works = works.to_vec();
     works[1].1[1].0 = never;
-    let found = testing::words(&answer(&analysis_with(&["a", "b", "c"], &works), 80));
+    let found = testing::words(&answer(&testing::judged(&["a", "b", "c"], &works), 80));
     let expected = "open 6 of 6: web throughput, chat throughput, mail throughput rounds about 30 \
                     rounds in all (5 min) decide 5 of the 6 open rows: schedlab run \
                     plan=20260203-1405 --duration 5s --rounds 30";
     assert!(found.contains(expected), "{found}");
     works.iter_mut().for_each(|(_, verdicts)| verdicts.fill((never, 1.0)));
-    let found = testing::words(&answer(&analysis_with(&["a", "b", "c"], &works), 80));
+    let found = testing::words(&answer(&testing::judged(&["a", "b", "c"], &works), 80));
     assert!(found.contains("the 6 open rows take more than 1000 rounds"), "{found}");
 }
 
 #[test]
 fn more_of_a_counter_is_neither_better_nor_worse() {
-    let mut analysis = analysis_with(
+    let mut analysis = testing::judged(
         &["a", "b"],
         &[
             ("web".to_string(), vec![(Verdict::Worse, 1.2)]),
@@ -367,7 +350,7 @@ proptest! {
             let own = &verdicts[7 * at..7 * at + sides - 1];
             (format!("{name}{at}"), own.to_vec())
         });
-        let mut analysis = analysis_with(&labels, &works.collect::<Vec<_>>());
+        let mut analysis = testing::judged(&labels, &works.collect::<Vec<_>>());
         if long_command {
             analysis.command = format!("schedlab compare{}", " plan=20260203-1405".repeat(9));
         }
