@@ -7,9 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use proc_macro2::{TokenStream, TokenTree};
 
-use super::{Source, assert_none, below_src, code, is_ident, is_punct};
+use super::{Source, assert_none, below_src, code, is_ident, is_punct, is_test, items};
 
 #[test]
 fn no_file_imports_from_itself_through_others() {
@@ -246,37 +246,6 @@ fn module_path(file: &str) -> Path {
     let below = below_src(file).trim_end_matches(".rs");
     let parts = below.split('/').filter(|part| !["mod", "lib"].contains(part));
     parts.map(str::to_string).collect()
-}
-
-/// Sibling tokens cut after each `;` and each block, so that attributes stand with their item.
-pub(super) fn items(siblings: &[TokenTree]) -> Vec<&[TokenTree]> {
-    let mut items = Vec::new();
-    let (mut from, mut in_use) = (0, false);
-    for (at, token) in siblings.iter().enumerate() {
-        in_use |= is_ident(Some(token), "use") || is_punct(Some(token), '=');
-        let block =
-            matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace);
-        if is_punct(Some(token), ';') || (block && !in_use) {
-            items.push(&siblings[from..=at]);
-            (from, in_use) = (at + 1, false);
-        }
-    }
-    items.push(&siblings[from..]);
-    items
-}
-
-/// Whether `#[cfg(test)]` or the like stands before the item.
-pub(super) fn is_test(item: &[TokenTree]) -> bool {
-    item.windows(2).any(|pair| match pair {
-        [TokenTree::Punct(hash), TokenTree::Group(attribute)] if hash.as_char() == '#' => {
-            let mut inner = attribute.stream().into_iter();
-            let is_cfg = is_ident(inner.next().as_ref(), "cfg");
-            let condition = inner.next().map(|condition| condition.to_string());
-            is_cfg
-                && condition.is_some_and(|text| text == "(test)" || text.starts_with("(all (test"))
-        }
-        _ => false,
-    })
 }
 
 fn defined_name(item: &[TokenTree]) -> Option<String> {

@@ -6,14 +6,12 @@ use std::path::Path;
 
 use proc_macro2::TokenTree;
 
-use super::{Source, assert_none, code, read, sources, tracked, walk};
+use super::{Source, assert_none, code, code_and_tests, read, tracked, walk};
 use crate::support::checkout;
 
 #[test]
 fn every_source_file_begins_with_its_purpose() {
-    let mut all = code();
-    all.extend(sources("tests"));
-    let findings = all.iter().filter_map(missing_header).collect();
+    let findings = code_and_tests().iter().filter_map(missing_header).collect();
     assert_none("a file says nothing of its purpose:", findings);
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use proc_macro2::{TokenStream, TokenTree};
 
-use super::{Source, code, is_ident, is_punct, walk};
+use super::{Source, braces, code, functions, is_ident, is_punct};
 
 /// Functions of src/ whose error is a `String`.
 const MAX_FUNCTIONS: usize = 60;
@@ -16,7 +16,7 @@ fn few_functions_have_a_string_for_an_error() {
     let is_test = |path: &str| path.contains("/tests") || path.ends_with("/testing.rs");
     for source in code().into_iter().filter(|source| !is_test(&source.path)) {
         let room = source.path.split('/').nth(1).unwrap_or_default().to_string();
-        *by_room.entry(room).or_default() += functions(&source).len();
+        *by_room.entry(room).or_default() += string_errors(&source).len();
     }
     let total: usize = by_room.values().sum();
     println!("functions whose error is a String: {total} (at most {MAX_FUNCTIONS}) {by_room:?}");
@@ -25,14 +25,11 @@ fn few_functions_have_a_string_for_an_error() {
 
 /// `path:line: name` of each function, method or function of a trait that returns
 /// `Result<_, String>`.
-fn functions(source: &Source) -> Vec<String> {
+fn string_errors(source: &Source) -> Vec<String> {
     let mut found = Vec::new();
-    walk(&source.tokens, &mut |siblings| {
-        for (at, token) in siblings.iter().enumerate() {
-            let Some(TokenTree::Ident(name)) = siblings.get(at + 1) else { continue };
-            if is_ident(Some(token), "fn") && returns_string_error(&siblings[at + 2..]) {
-                found.push(source.finding(name.span().start().line, &name.to_string()));
-            }
+    functions(source, |name, rest| {
+        if returns_string_error(rest) {
+            found.push(source.finding(name.span().start().line, &name.to_string()));
         }
     });
     found
@@ -41,9 +38,7 @@ fn functions(source: &Source) -> Vec<String> {
 /// The tokens begin with the generics or arguments of a function.
 fn returns_string_error(tokens: &[TokenTree]) -> bool {
     let is_end = |token: &&TokenTree| {
-        is_punct(Some(token), ';')
-            || is_ident(Some(token), "where")
-            || matches!(token, TokenTree::Group(group) if group.delimiter() == proc_macro2::Delimiter::Brace)
+        is_punct(Some(token), ';') || is_ident(Some(token), "where") || braces(token).is_some()
     };
     // Closures in generics and arguments have other arrows, before the last group.
     let signature: Vec<&TokenTree> = tokens.iter().take_while(|token| !is_end(token)).collect();
@@ -90,7 +85,7 @@ fn string_errors_are_counted() {
         ("fn l() -> Result<Box<dyn Fn(u8) -> u8>, String> { f() }", &["l"]),
     ];
     for (text, expected) in cases {
-        let found = functions(&Source::new("src/x.rs", text));
+        let found = string_errors(&Source::new("src/x.rs", text));
         let expected: Vec<String> =
             expected.iter().map(|name| format!("src/x.rs:1: {name}")).collect();
         assert_eq!(found, expected, "{text}");

@@ -1,10 +1,9 @@
 //! Files are replaced as a whole, by one piece of code: a program that truncates a file first loses it if it
 //! is killed.
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::TokenTree;
 
-use super::circles::{is_test, items};
-use super::{Source, assert_none, code};
+use super::{Source, assert_none, code, walk_code};
 
 /// Calls that truncate or rename a file, without blanks.
 const CALLS: &[&str] = &["File::create(", "fs::write(", "fs::rename(", ".truncate(true)"];
@@ -52,28 +51,19 @@ fn files_are_replaced_as_a_whole() {
 
 fn check(source: &Source) -> Vec<String> {
     let mut findings = Vec::new();
-    if !TESTS.iter().any(|name| source.path.contains(name)) {
-        look_at(source, &source.tokens, &mut findings);
+    if TESTS.iter().any(|name| source.path.contains(name)) {
+        return findings;
     }
-    findings
-}
-
-fn look_at(source: &Source, tokens: &TokenStream, findings: &mut Vec<String>) {
-    let siblings: Vec<TokenTree> = tokens.clone().into_iter().collect();
-    for item in items(&siblings).into_iter().filter(|item| !is_test(item)) {
-        let starts = |at: usize, call: &str| {
-            let text: String = item[at..].iter().take(5).map(TokenTree::to_string).collect();
-            text.replace(' ', "").starts_with(call)
-        };
+    walk_code(&source.tokens, &mut |item| {
         for (at, token) in item.iter().enumerate() {
-            if let Some(call) = CALLS.iter().find(|call| starts(at, call)) {
+            let text: String = item[at..].iter().take(5).map(TokenTree::to_string).collect();
+            let text = text.replace(' ', "");
+            if let Some(call) = CALLS.iter().find(|call| text.starts_with(*call)) {
                 findings.push(source.finding(token.span().start().line, call));
             }
-            if let TokenTree::Group(group) = token {
-                look_at(source, &group.stream(), findings);
-            }
         }
-    }
+    });
+    findings
 }
 
 #[test]

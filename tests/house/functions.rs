@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-use super::{Source, assert_none, code, is_ident, is_punct, read, sources, walk};
+use super::{
+    Source, assert_none, braces, code_and_tests, functions, is_ident, is_punct, read, walk,
+};
 
 /// The rule is about 50; above this it is an error.
 const MAX_LINES: usize = 60;
@@ -16,17 +18,14 @@ const CONTROL_FLOW: &[&str] = &["if", "else", "match", "for", "while", "loop", "
 
 #[test]
 fn functions_are_short() {
-    let mut all = code();
-    all.extend(sources("tests"));
-    let findings = all.iter().flat_map(check).collect();
+    let findings = code_and_tests().iter().flat_map(check).collect();
     assert_none("a function is too long: give a part of it a name:", findings);
 }
 
 /// `make test-quick` leaves these out by their names.
 #[test]
 fn slow_tests_are_there() {
-    let mut all = code();
-    all.extend(sources("tests"));
+    let all = code_and_tests();
     let is_there =
         |name: &&str| all.iter().any(|source| source.text.contains(&format!("fn {name}(")));
     let slow = read("tests/slow.txt");
@@ -36,27 +35,15 @@ fn slow_tests_are_there() {
 
 fn check(source: &Source) -> Vec<String> {
     let mut findings = Vec::new();
-    walk(&source.tokens, &mut |siblings| {
-        for (at, token) in siblings.iter().enumerate() {
-            let Some(TokenTree::Ident(name)) = siblings.get(at + 1) else { continue };
-            let body = siblings[at..].iter().take_while(|token| !is_punct(Some(token), ';'));
-            let body = body.filter_map(brace_group).next();
-            let (true, Some(body)) = (is_ident(Some(token), "fn"), body) else { continue };
-            let lines = counted_lines(body);
-            if lines > MAX_LINES {
-                let what = format!("`{name}` has {lines} lines, {MAX_LINES} is the most");
-                findings.push(source.finding(name.span().start().line, &what));
-            }
+    functions(source, |name, rest| {
+        let mut signature = rest.iter().take_while(|token| !is_punct(Some(token), ';'));
+        let lines = signature.find_map(braces).map_or(0, counted_lines);
+        if lines > MAX_LINES {
+            let what = format!("`{name}` has {lines} lines, {MAX_LINES} is the most");
+            findings.push(source.finding(name.span().start().line, &what));
         }
     });
     findings
-}
-
-fn brace_group(token: &TokenTree) -> Option<&Group> {
-    match token {
-        TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => Some(group),
-        _ => None,
-    }
 }
 
 /// Lines between the braces of a body that are code and not rows of a table.
@@ -108,7 +95,7 @@ fn arms_of_one_line(group: &Group) -> Vec<usize> {
     let (mut first, mut in_arm) = (0, false);
     for (at, token) in tokens.iter().enumerate() {
         in_arm |= arrow(at);
-        let ends = is_punct(Some(token), ',') || brace_group(token).is_some() && in_arm;
+        let ends = is_punct(Some(token), ',') || braces(token).is_some() && in_arm;
         if ends || at + 1 == tokens.len() {
             let (begin, end) = (tokens[first].span().start().line, token.span().end().line);
             if in_arm && begin == end {

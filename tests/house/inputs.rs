@@ -1,8 +1,8 @@
 //! All input from outside has a limit: `core/src/sys/input.rs` reads it, and no other file reads anything to its end.
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::TokenTree;
 
-use super::{Source, assert_none, code, is_ident, is_punct};
+use super::{Source, assert_none, code, is_ident, is_punct, walk_code};
 
 /// Files that may read to the end, with what they read.
 const ALLOWED: &[(&str, &str)] = &[
@@ -44,22 +44,26 @@ fn whatever_comes_from_outside_has_a_limit() {
 
 fn check(source: &Source) -> Vec<String> {
     let mut findings = Vec::new();
-    visit(&source.tokens, &mut |siblings, at| {
-        let TokenTree::Ident(name) = &siblings[at] else { return };
-        let before =
-            |sign: char| at.checked_sub(1).is_some_and(|at| is_punct(siblings.get(at), sign));
-        let word = name.to_string();
-        let is_endless = match word.as_str() {
-            "read" => before(':') && at >= 3 && is_ident(siblings.get(at - 3), "fs"),
-            "output" => before('.') && is_empty_call(&siblings[at + 1..]),
-            "lines" => before('.') && is_of_a_reader(&siblings[..at - 1]),
-            word => ENDLESS.contains(&word) && (before('.') || before(':')),
-        };
-        if is_endless {
-            findings.push(source.finding(name.span().start().line, &format!("`{word}`")));
+    walk_code(&source.tokens, &mut |siblings| {
+        for (at, token) in siblings.iter().enumerate() {
+            let TokenTree::Ident(name) = token else { continue };
+            if is_endless(siblings, at, &name.to_string()) {
+                findings.push(source.finding(name.span().start().line, &format!("`{name}`")));
+            }
         }
     });
     findings
+}
+
+/// Whether the token at this place, a word, is a call that reads to the end.
+fn is_endless(siblings: &[TokenTree], at: usize, word: &str) -> bool {
+    let before = |sign: char| at.checked_sub(1).is_some_and(|at| is_punct(siblings.get(at), sign));
+    match word {
+        "read" => before(':') && at >= 3 && is_ident(siblings.get(at - 3), "fs"),
+        "output" => before('.') && is_empty_call(&siblings[at + 1..]),
+        "lines" => before('.') && is_of_a_reader(&siblings[..at - 1]),
+        word => ENDLESS.contains(&word) && (before('.') || before(':')),
+    }
 }
 
 fn is_empty_call(after: &[TokenTree]) -> bool {
@@ -73,37 +77,6 @@ fn is_of_a_reader(before: &[TokenTree]) -> bool {
         && before.len() >= 5
         && is_ident(before.get(before.len() - 5), "BufReader");
     is_new || is_ident(Some(name), "lock")
-}
-
-/// Calls `see` with each token and its siblings, except in code for tests.
-fn visit(tokens: &TokenStream, see: &mut dyn FnMut(&[TokenTree], usize)) {
-    let siblings: Vec<TokenTree> = tokens.clone().into_iter().collect();
-    let mut at = 0;
-    while at < siblings.len() {
-        if is_punct(siblings.get(at), '#') && is_cfg_test(siblings.get(at + 1)) {
-            at += 2;
-            while at < siblings.len() && !is_end_of_item(&siblings[at]) {
-                at += 1;
-            }
-        } else {
-            see(&siblings, at);
-            if let TokenTree::Group(group) = &siblings[at] {
-                visit(&group.stream(), see);
-            }
-        }
-        at += 1;
-    }
-}
-
-fn is_cfg_test(token: Option<&TokenTree>) -> bool {
-    let Some(TokenTree::Group(group)) = token else { return false };
-    let text = group.stream().to_string();
-    text == "cfg (test)" || text.starts_with("cfg (all (test ,")
-}
-
-fn is_end_of_item(token: &TokenTree) -> bool {
-    is_punct(Some(token), ';')
-        || matches!(token, TokenTree::Group(group) if group.delimiter() == proc_macro2::Delimiter::Brace)
 }
 
 #[test]
@@ -126,6 +99,7 @@ fn a_read_without_a_limit_is_found() {
         ("#[cfg(test)] mod tests { fn f() { fs::read(path) } }", false),
         ("#[cfg(all(test, x))] mod tests { fn f() { fs::read(path) } }", false),
         ("#[cfg(test)] use std::x; fn f() { fs::read(path) }", true),
+        ("fn f() -> impl Iterator<Item = u8> { fs::read(path) } #[cfg(test)] mod tests {}", true),
     ];
     for (text, expected) in cases {
         assert_eq!(!check(&Source::new("src/x.rs", text)).is_empty(), *expected, "{text}");

@@ -24,7 +24,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 
 use crate::support::{checkout, skip};
 
@@ -50,6 +50,11 @@ impl Source {
 /// Every Rust file of both packages.
 fn code() -> Vec<Source> {
     ["core/src", "src"].into_iter().flat_map(sources).collect()
+}
+
+/// Every Rust file of both packages and of the integration tests.
+fn code_and_tests() -> Vec<Source> {
+    ["core/src", "src", "tests"].into_iter().flat_map(sources).collect()
 }
 
 /// The path within a package: `sys/clock.rs` of `core/src/sys/clock.rs`.
@@ -117,6 +122,73 @@ fn walk(tokens: &TokenStream, visit: &mut impl FnMut(&[TokenTree])) {
         if let TokenTree::Group(group) = token {
             walk(&group.stream(), visit);
         }
+    }
+}
+
+/// Calls `visit` with every sequence of tokens that [`items`] cuts, except those for tests.
+fn walk_code(tokens: &TokenStream, visit: &mut dyn FnMut(&[TokenTree])) {
+    let siblings: Vec<TokenTree> = tokens.clone().into_iter().collect();
+    for item in items(&siblings).into_iter().filter(|item| !is_test(item)) {
+        visit(item);
+        for token in item {
+            if let TokenTree::Group(group) = token {
+                walk_code(&group.stream(), visit);
+            }
+        }
+    }
+}
+
+/// Sibling tokens cut after each `;` and each block, so that attributes stand with their item.
+fn items(siblings: &[TokenTree]) -> Vec<&[TokenTree]> {
+    let mut items = Vec::new();
+    let (mut from, mut in_use) = (0, false);
+    // As in `Iterator<Item = u8>`.
+    let is_of_types =
+        |at: usize| at >= 2 && ['<', ','].iter().any(|sign| is_punct(siblings.get(at - 2), *sign));
+    for (at, token) in siblings.iter().enumerate() {
+        let is_value = is_punct(Some(token), '=') && !is_of_types(at);
+        in_use |= is_ident(Some(token), "use") || is_value;
+        if is_punct(Some(token), ';') || (braces(token).is_some() && !in_use) {
+            items.push(&siblings[from..=at]);
+            (from, in_use) = (at + 1, false);
+        }
+    }
+    items.push(&siblings[from..]);
+    items
+}
+
+/// Whether `#[cfg(test)]` or the like stands before the item.
+fn is_test(item: &[TokenTree]) -> bool {
+    item.windows(2).any(|pair| match pair {
+        [TokenTree::Punct(hash), TokenTree::Group(attribute)] if hash.as_char() == '#' => {
+            let mut inner = attribute.stream().into_iter();
+            let is_cfg = is_ident(inner.next().as_ref(), "cfg");
+            let condition = inner.next().map(|condition| condition.to_string());
+            is_cfg
+                && condition.is_some_and(|text| text == "(test)" || text.starts_with("(all (test"))
+        }
+        _ => false,
+    })
+}
+
+/// The name of each function, and the tokens behind it.
+fn functions(source: &Source, mut visit: impl FnMut(&Ident, &[TokenTree])) {
+    walk(&source.tokens, &mut |siblings| {
+        for (at, pair) in siblings.windows(2).enumerate() {
+            if let [keyword, TokenTree::Ident(name)] = pair
+                && is_ident(Some(keyword), "fn")
+            {
+                visit(name, &siblings[at + 2..]);
+            }
+        }
+    });
+}
+
+/// The group in braces that the token is.
+fn braces(token: &TokenTree) -> Option<&Group> {
+    match token {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => Some(group),
+        _ => None,
     }
 }
 

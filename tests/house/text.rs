@@ -3,7 +3,7 @@
 
 use proc_macro2::TokenTree;
 
-use super::{Source, assert_none, code, is_punct, read, sources, tracked, walk};
+use super::{Source, assert_none, code_and_tests, is_punct, read, tracked, walk};
 use crate::support::checkout;
 
 /// Hosts that a reader may be sent to. Package registries and their mirrors have no place
@@ -80,9 +80,7 @@ fn the_lock_file_names_no_mirror() {
 
 #[test]
 fn nothing_is_left_unfinished() {
-    let mut all = code();
-    all.extend(sources("tests"));
-    let findings = all.iter().flat_map(unfinished).collect();
+    let findings = code_and_tests().iter().flat_map(unfinished).collect();
     assert_none("unfinished work (open an issue instead):", findings);
 }
 

@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenTree;
 
-use super::{Source, assert_none, code, read, sources, tracked, walk};
+use super::{Source, assert_none, code_and_tests, read, sources, tracked, walk};
 
 /// Words that no text contains; `*` stands for any end.
 const WORDS: &[&str] = &[
@@ -41,8 +41,7 @@ fn texts_are_in_plain_words() {
 
 #[test]
 fn names_are_plain_words() {
-    let mut all = code();
-    all.extend(sources("tests"));
+    let all = code_and_tests();
     let looked_at = all.iter().filter(|source| is_looked_at(&source.path));
     let findings = looked_at.flat_map(names).collect();
     assert_none("a name in the dialect (CONTRIBUTING.md, plain English):", findings);
