@@ -1,50 +1,41 @@
 //! `schedlab capture`, as a user runs it.
 
-use std::fs;
-
-use crate::support::{done, schedlab, skip, stderr, stdout};
+use crate::home::Home;
+use crate::support::{skip, stderr};
 
 #[test]
 fn what_cannot_be_captured_is_refused_before_anything_is_recorded() {
-    let home = tempfile::tempdir().unwrap();
-    let cases: [(&[&str], &str); 7] = [
-        (&[], "nothing to capture"),
-        (&["--pid", "999999999"], "there is no process 999999999"),
-        (&["--cgroup", "/no-such-group"], "there is no cgroup"),
-        (&["--comm", "no-such-name"], "there is no thread with the name no-such-name"),
-        (&["--for", "0s", "--", "true"], "--for: no time at all"),
-        (&["--check", "--", "true"], "required arguments were not provided: -o <FILE>"),
-        (&["--pid", "1", "--", "true"], "cannot be used with"),
-    ];
-    for (words, expected) in cases {
-        let output = schedlab(home.path(), &[&["capture"], words].concat()).output().unwrap();
-        let shown = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{words:?}: {shown}");
-        assert!(shown.contains(expected) && shown.contains("hint: "), "{words:?}: {shown}");
+    let home = Home::new();
+    for (words, expected) in [
+        ("", "nothing to capture"),
+        ("--pid 999999999", "there is no process 999999999"),
+        ("--cgroup /no-such-group", "there is no cgroup"),
+        ("--comm no-such-name", "there is no thread with the name no-such-name"),
+        ("--for 0s -- true", "--for: no time at all"),
+        ("--check -- true", "required arguments were not provided: -o <FILE>"),
+        ("--pid 1 -- true", "cannot be used with"),
+    ] {
+        let shown = home.says(2, format!("capture {words}"));
+        assert!(shown.contains(expected) && shown.contains("hint: "), "{words}: {shown}");
     }
 }
 
 #[test]
 fn a_command_becomes_a_plan_that_can_run() {
-    let home = tempfile::tempdir().unwrap();
-    let file = home.path().join("own.toml");
-    let words = ["capture", "--for", "1min", "-o", file.to_str().unwrap(), "--"];
+    let home = Home::new();
     let script = "i=0; while [ $i -lt 20 ]; do sleep 0.01; i=$((i+1)); done; exit 7";
-    let command = ["sh", "-c", script];
-    let output = schedlab(home.path(), &[&words[..], &command].concat()).output().unwrap();
+    let words = ["capture", "--for", "1min", "-o", "own.toml", "--", "sh", "-c", script];
+    let output = home.call(&words);
     let shown = stderr(&output);
     if shown.contains("not seen without the source bpf") {
-        assert!(!file.exists() && shown.contains("hint: "), "{shown}");
+        assert!(!home.at("own.toml").exists() && shown.contains("hint: "), "{shown}");
         return skip("privilege to load BPF programs");
     }
     assert_eq!(output.status.code(), Some(7), "the command's own: {shown}");
     assert!(shown.contains("cost: ") && shown.contains("run it: "), "{shown}");
-    let text = fs::read_to_string(&file).unwrap();
+    let text = home.read("own.toml");
     assert!(!text.contains("sleep 0.01") && !text.contains("\"sh"), "names: {text}");
-    let words = ["run", file.to_str().unwrap(), "--dry-run"];
-    let output = schedlab(home.path(), &words).output().unwrap();
-    assert!(output.status.success(), "{}\n{text}", stderr(&output));
-    assert!(stdout(&output).contains("captured"), "{}", stdout(&output));
+    assert!(home.ok("run own.toml --dry-run").contains("captured"), "{text}");
 }
 
 /// Ten passes: a timer wakes the first thread, which works for 2 ms, and halfway wakes the second, which works for 3 ms.
@@ -85,47 +76,36 @@ fn trace_end(name: &str, pid: u32) -> String {
 
 #[test]
 fn a_trace_of_another_tool_becomes_a_plan() {
-    let home = tempfile::tempdir().unwrap();
-    fs::write(home.path().join("trace.txt"), trace()).unwrap();
-    let capture = |more: &[&str]| {
-        let words = [&["capture", "--from", "trace.txt"], more].concat();
-        schedlab(home.path(), &words).output().unwrap()
-    };
-    let output = done(capture(&["--names", "-o", "own.toml"]));
-    assert!(stderr(&output).contains("run it: "), "{}", stderr(&output));
-    let text = fs::read_to_string(home.path().join("own.toml")).unwrap();
+    let home = Home::new();
+    home.write("trace.txt", trace());
+    let said = home.says(0, "capture --from trace.txt --names -o own.toml");
+    assert!(said.contains("run it: "), "{said}");
+    let text = home.read("own.toml");
     for word in
         ["title = \"trace\"", "timer 20ms", "burn 999us", "post back", "take back", "burn 3ms"]
     {
         assert!(text.contains(word), "{word}: {text}");
     }
-    done(schedlab(home.path(), &["run", "own.toml", "--dry-run"]));
-    let chosen = stdout(&capture(&["--comm", "back"]));
+    home.ok("run own.toml --dry-run");
+    let chosen = home.ok("capture --from trace.txt --comm back");
     assert!(chosen.contains("role-1") && !chosen.contains("role-2"), "{chosen}");
     assert!(!chosen.contains("back") && !chosen.contains("trace"), "names: {chosen}");
-    let other = capture(&["--comm", "none"]);
-    assert_eq!(other.status.code(), Some(2));
-    assert!(stderr(&other).contains("no thread with the name none"), "{}", stderr(&other));
-    assert!(!stderr(&other).contains("note: "), "{}", stderr(&other));
-    let deadline = trace().replace("next_prio=120", "next_prio=-1");
-    fs::write(home.path().join("trace.txt"), deadline).unwrap();
-    let noted = done(capture(&[]));
-    assert!(stderr(&noted).contains("threads of SCHED_DEADLINE"), "{}", stderr(&noted));
-    let asleep = format!("{}{}", trace(), trace_end("late", 30));
-    fs::write(home.path().join("trace.txt"), asleep).unwrap();
-    let unseen = stderr(&capture(&["--comm", "late"]));
+    let other = home.says(2, "capture --from trace.txt --comm none");
+    assert!(other.contains("no thread with the name none"), "{other}");
+    assert!(!other.contains("note: "), "{other}");
+    home.write("trace.txt", trace().replace("next_prio=120", "next_prio=-1"));
+    let noted = home.says(0, "capture --from trace.txt");
+    assert!(noted.contains("threads of SCHED_DEADLINE"), "{noted}");
+    home.write("trace.txt", trace() + &trace_end("late", 30));
+    let unseen = home.both(None, "capture --from trace.txt --comm late");
     assert!(unseen.contains("none of these threads was seen at work"), "{unseen}");
     assert!(unseen.contains("hint: a longer trace") && !unseen.contains("--for"), "{unseen}");
-    fs::write(home.path().join("trace.txt"), trace().replace(" 10.0", " 10,0")).unwrap();
-    let refused = capture(&["-o", "other.toml"]);
-    assert_eq!(refused.status.code(), Some(2));
-    let shown = stderr(&refused);
+    home.write("trace.txt", trace().replace(" 10.0", " 10,0"));
+    let shown = home.says(2, "capture --from trace.txt -o other.toml");
     assert!(shown.contains("line 1: a wakeup whose task, CPU or time is not"), "{shown}");
-    let none = trace().replace("sched_waking", "sched_wakeup");
-    fs::write(home.path().join("trace.txt"), none).unwrap();
-    let refused = capture(&["-o", "other.toml"]);
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(stderr(&refused).contains("no wakeups (sched_waking)"), "{}", stderr(&refused));
-    assert!(stderr(&refused).contains("--show-lost-events"), "{}", stderr(&refused));
-    assert!(!home.path().join("other.toml").exists());
+    home.write("trace.txt", trace().replace("sched_waking", "sched_wakeup"));
+    let shown = home.says(2, "capture --from trace.txt -o other.toml");
+    assert!(shown.contains("no wakeups (sched_waking)"), "{shown}");
+    assert!(shown.contains("--show-lost-events"), "{shown}");
+    assert!(!home.at("other.toml").exists());
 }

@@ -2,14 +2,14 @@
 //! expectations hold. The commands of each file run here, with the null backend in place of the lab.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{checkout, done, ended, schedlab, skip, stderr, stdout};
+use crate::home::Home;
+use crate::support::{checkout, ended, skip, stderr, stdout, write_script};
 
 /// Each file, and a program for Python that prints what it holds as JSON.
 const FILES: [(&str, &str); 3] =
@@ -154,12 +154,6 @@ fn a_job_ends_with_what_its_expectations_come_to() {
     }
 }
 
-/// A program that notes how it was called, and says of each test that it is open.
-fn stub(path: &Path, text: &str) {
-    fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
-}
-
 #[test]
 fn the_program_comes_from_an_archive_with_the_right_sum_and_fetches_the_kernels_of_the_plan() {
     let plan = "[[variant]]\nkernel = [\"debian:6.12\", \"debian:6.18\"]\n[lab]\nkernel = \"debian:6.12\"\n";
@@ -168,8 +162,8 @@ fn the_program_comes_from_an_archive_with_the_right_sum_and_fetches_the_kernels_
     for folder in ["bin", "schedlab-1.2.3"] {
         fs::create_dir(path(folder)).unwrap();
     }
-    stub(&path("bin/qemu-system-x86_64"), "exit 0");
-    stub(&path("schedlab-1.2.3/schedlab"), "echo \"$@\" >>calls; [ $1 != test ] || exit 3");
+    write_script(&path("bin/qemu-system-x86_64"), "exit 0");
+    write_script(&path("schedlab-1.2.3/schedlab"), "echo \"$@\" >>calls; [ $1 != test ] || exit 3");
     let archive =
         "tar -czf archive.tar.gz schedlab-1.2.3 && sha256sum archive.tar.gz | cut -d' ' -f1";
     let sum = stdout(&shell(repository.path(), archive, &[])).trim().to_string();
@@ -200,10 +194,10 @@ fn the_program_comes_from_an_archive_with_the_right_sum_and_fetches_the_kernels_
 
 #[test]
 fn the_plan_of_the_example_is_one_for_the_lab() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let plan = checkout().join("docs/ci/scheduler.toml");
     let words = ["test", plan.to_str().unwrap(), "--dry-run", "--backend", "null"];
-    done(schedlab(home.path(), &words));
+    home.ok(&words);
     let text = fs::read_to_string(plan).unwrap();
     assert!(
         text.contains("scx ") && text.contains("[lab]") && text.contains("[[expect]]"),

@@ -1,18 +1,20 @@
 //! The binary as a user calls it: exit codes, streams, files.
 
 use std::os::unix::ffi::OsStrExt;
-use std::process::{Command, Output};
+use std::process::Command;
 
-use crate::support::{done, ended, plan_ids, schedlab, stderr, stdout};
+use crate::home::Home;
+use crate::support::{done, ended, joined, plan_ids, stderr, stdout, wait_for};
 
 /// Plans of the null backend are `last` only where they are asked for.
 const LAST: &str = "last,backend=null";
 const BOTH: &str = "last:2,backend=null";
 
-fn run(arguments: &[&str]) -> (tempfile::TempDir, Output) {
-    let home = tempfile::tempdir().unwrap();
-    let output = schedlab(home.path(), arguments).output().unwrap();
-    (home, output)
+/// A home in which this ran, and what it printed.
+fn after(words: &str) -> (Home, String) {
+    let home = Home::new();
+    let printed = home.ok(words);
+    (home, printed)
 }
 
 #[test]
@@ -47,8 +49,7 @@ fn the_command_line_and_the_plan_are_checked_with_exit_code_2() {
         (&["nonesuch"], "unrecognized subcommand"),
     ];
     for (arguments, expected) in cases {
-        let (_home, output) = run(arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+        let output = Home::new().ends(2, *arguments);
         assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
         assert!(output.stdout.is_empty(), "{arguments:?}");
     }
@@ -56,22 +57,22 @@ fn the_command_line_and_the_plan_are_checked_with_exit_code_2() {
 
 #[test]
 fn a_command_that_is_missing_is_answered_with_the_commands() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     for (words, begin) in [
         (&[][..], "schedlab: is one CPU scheduler better than another for this load"),
         (&["kernel"], "Fetch, build, list and remove kernels"),
     ] {
-        let output = schedlab(home.path(), words).output().unwrap();
-        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(2), ""), "{words:?}");
+        let output = home.ends(2, words);
+        assert_eq!(stdout(&output), "", "{words:?}");
         assert!(stderr(&output).starts_with(begin), "{words:?}: {}", stderr(&output));
     }
 }
 
 #[test]
 fn a_name_that_is_not_utf8_is_said() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let name = std::ffi::OsStr::from_bytes(b"na\xffme.toml");
-    let output = ended(schedlab(home.path(), &["run"]).arg(name), 2);
+    let output = ended(home.command("run").arg(name), 2);
     let expected =
         "error: \"na\\xFFme.toml\" is not UTF-8, and `schedlab run` takes no other names\n";
     assert!(stderr(&output).starts_with(expected), "{}", stderr(&output));
@@ -80,9 +81,9 @@ fn a_name_that_is_not_utf8_is_said() {
 /// Whatever the option is called, and whether it is a plan, a file to import, a machine or a database.
 #[test]
 fn a_path_that_leads_nowhere_is_a_wrong_command_line() {
-    let home = tempfile::tempdir().unwrap();
-    std::fs::create_dir(home.path().join("folder")).unwrap();
-    std::fs::write(home.path().join("file"), "x").unwrap();
+    let home = Home::new();
+    std::fs::create_dir(home.at("folder")).unwrap();
+    home.write("file", "x");
     let run = "run smoke --backend null -q";
     let cases = [
         "run ./PATH",
@@ -95,12 +96,9 @@ fn a_path_that_leads_nowhere_is_a_wrong_command_line() {
     ];
     for words in cases {
         for path in ["folder", "absent", "file/x"] {
-            let words: Vec<String> =
-                words.split(' ').map(|word| word.replace("PATH", path)).collect();
-            let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            let output = schedlab(home.path(), &words).output().unwrap();
-            assert_eq!(output.status.code(), Some(2), "{words:?}: {output:?}");
-            assert!(stderr(&output).contains("\nhint: "), "{words:?}: {output:?}");
+            let words = words.replace("PATH", path);
+            let said = home.says(2, &*words);
+            assert!(said.contains("\nhint: "), "{words}: {said}");
         }
     }
     // A database that is not there has nothing yet, where it can be made.
@@ -110,30 +108,24 @@ fn a_path_that_leads_nowhere_is_a_wrong_command_line() {
         ("list runs", "folder", 2),
         ("list runs", "absent", 3),
     ] {
-        let words: Vec<&str> = words.split(' ').chain(["--db", path]).collect();
-        let output = schedlab(home.path(), &words).output().unwrap();
-        assert_eq!(output.status.code(), Some(code), "{words:?}: {output:?}");
+        home.ends(code, format!("{words} --db {path}"));
     }
     // The own file of who mistyped an option is not to be written over.
-    let machine = ["run", "smoke", "--backend", "lab", "--dry-run", "--machine", "./file"];
-    let output = schedlab(home.path(), &machine).output().unwrap();
-    assert!(!stderr(&output).contains("-o ./file"), "{output:?}");
+    let said = home.both(None, "run smoke --backend lab --dry-run --machine ./file");
+    assert!(!said.contains("-o ./file"), "{said}");
 }
 
 #[test]
 fn a_file_that_cannot_be_written_is_named() {
-    let (home, made) = run(&["run", "smoke", "--backend", "null"]);
-    assert!(made.status.success());
-    std::fs::write(home.path().join("file"), "x").unwrap();
+    let (home, _) = after("run smoke --backend null");
+    home.write("file", "x");
     let cases: &[(&[&str], &str)] = &[
         (&["export", "-o", "/dev/full"], "cannot write /dev/full: "),
         (&["export", "--format", "parquet", "-o", "file"], "cannot write "),
         (&["run", "smoke", "--backend", "null", "--events", "file"], "cannot write file: "),
     ];
     for (words, expected) in cases {
-        let output = schedlab(home.path(), words).output().unwrap();
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(3), "{words:?}: {said}");
+        let said = home.says(3, *words);
         assert!(said.contains(expected) && said.contains("\nhint: "), "{words:?}: {said}");
         assert!(!said.contains("standard output") && !said.contains("--db"), "{words:?}: {said}");
     }
@@ -141,9 +133,8 @@ fn a_file_that_cannot_be_written_is_named() {
 
 #[test]
 fn what_measures_nothing_leaves_nothing_in_the_store() {
-    let home = tempfile::tempdir().unwrap();
-    let call = |arguments: &[&str]| schedlab(home.path(), arguments).output().unwrap();
-    let missing = ended(call(&["run", "--", "nosuch"]), 3);
+    let home = Home::new();
+    let missing = home.ends(3, "run -- nosuch");
     let said = stderr(&missing);
     // Every run lacks it: no place has to be named.
     let (why, is_one) =
@@ -151,126 +142,103 @@ fn what_measures_nothing_leaves_nothing_in_the_store() {
     assert!(said.starts_with(why) && said.contains(is_one) && !said.contains(" / "), "{said}");
     assert!(said.contains("\nhint: give the path of a program"), "{said}");
     assert!(missing.stdout.is_empty(), "{missing:?}");
-    assert!(!home.path().join(".local/share/schedlab").exists(), "nothing was stored");
-    let fails = ended(call(&["run", "--rounds", "2", "--", "false"]), 3);
+    assert!(!home.at(".local/share/schedlab").exists(), "nothing was stored");
+    let fails = home.ends(3, "run --rounds 2 -- false");
     let report = stdout(&fails);
     assert!(report.contains("2 of 2 runs of false: "), "{report}");
     assert!(!report.contains("schedlab report"), "it cannot be had again: {report}");
     assert!(stderr(&fails).ends_with("nothing is stored: the report says why\n"), "{fails:?}");
     // Further runs of what fails at once are not made.
-    let quiet = call(&["run", "--rounds", "40", "--quiet", "--", "false"]);
-    let said = stderr(&quiet);
+    let said = home.both(None, "run --rounds 40 --quiet -- false");
     assert!(said.contains("all 2 runs so far failed, so the plan ends"), "{said}");
     assert!(said.contains("`false` failed with exit status 1"), "{said}");
-    let listed = call(&["list", "runs"]);
-    assert!(!stdout(&listed).contains("false"), "{listed:?}");
+    let listed = home.both(None, "list runs");
+    assert!(!listed.contains("false"), "{listed}");
 }
 
 #[test]
 fn the_newest_plan_alone_is_resumed_without_an_id() {
-    let home = tempfile::tempdir().unwrap();
-    let call = |arguments: &[&str]| schedlab(home.path(), arguments).output().unwrap();
-    let smoke = ["run", "smoke", "--backend", "null", "--quiet"];
-    assert!(call(&smoke).status.success());
-    let export = stdout(&call(&["export"]));
+    let home = Home::new();
+    home.ok("run smoke --backend null --quiet");
+    let export = home.ok("export");
     let begun: Vec<&str> = export.lines().filter(|line| !line.contains("plan_ended")).collect();
-    std::fs::write(home.path().join("killed"), begun.join("\n")).unwrap();
-    let call = |arguments: &[&str]| {
-        schedlab(home.path(), &[arguments, &["--db", "o.db"]].concat()).output().unwrap()
-    };
-    assert!(call(&["import", "killed"]).status.success());
-    assert!(call(&smoke).status.success());
-    let refused = ended(call(&["run", "--resume"]), 2);
-    let said = stderr(&refused);
+    home.write("killed", begun.join("\n"));
+    home.ok("import killed --db o.db");
+    home.ok("run smoke --backend null --quiet --db o.db");
+    let said = home.says(2, "run --resume --db o.db");
     assert!(said.contains("nothing to resume: the newest plan, "), "{said}");
     let command = said.rsplit_once("hint: schedlab ").expect("a command").1;
     let command: Vec<&str> = command.split_whitespace().collect();
     assert_eq!(command[..2], ["run", "--resume"], "the older one: {said}");
-    let resumed = done(schedlab(home.path(), &command));
+    let said = home.says(0, &command);
     let goes_on = format!("goes on with {} (", command[2]);
-    assert!(stderr(&resumed).starts_with(&goes_on), "{resumed:?}");
+    assert!(said.starts_with(&goes_on), "{said}");
 }
 
 #[test]
 fn knobs_are_also_listed_by_their_former_name() {
-    let list = |what| stdout(&run(&["list", what]).1);
+    let list = |what| Home::new().ok(&["list", what]);
     assert!(list("knobs").contains("timer-slack"), "{}", list("knobs"));
     assert_eq!(list("variants"), list("knobs"));
 }
 
 #[test]
 fn a_plan_on_the_null_backend_is_stored_reported_and_exported() {
-    let (home, output) = run(&["run", "smoke", "--backend", "null"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let text = stdout(&output);
+    let (home, text) = after("run smoke --backend null");
     assert!(!text.contains('\u{1b}') && text.lines().all(|line| line.chars().count() <= 80));
-    let again = schedlab(home.path(), &["report", LAST]).output().unwrap();
-    assert_eq!(stdout(&again), text, "the stored report is the one that was printed");
-    let export = schedlab(home.path(), &["export"]).output().unwrap();
-    let lines = home.path().join("lines");
-    std::fs::write(&lines, &export.stdout).unwrap();
-    let other = ["--db", "other.db"];
-    done(schedlab(home.path(), &["import", "lines", other[0], other[1]]));
-    let replayed = schedlab(home.path(), &["report", LAST, other[0], other[1]]).output().unwrap();
-    let replayed = stdout(&replayed).replace(" --db other.db", "");
+    let again = home.ok(&["report", LAST]);
+    assert_eq!(again, text, "the stored report is the one that was printed");
+    home.write("lines", home.ok("export"));
+    home.ok("import lines --db other.db");
+    let replayed = home.ok(&["report", LAST, "--db", "other.db"]);
+    let replayed = replayed.replace(" --db other.db", "");
     assert_eq!(replayed, text, "replaying the events gives the same report");
 }
 
 /// Two plans: one measured here, then one whose figures are invented.
-fn home_with_two_plans() -> (tempfile::TempDir, Vec<String>) {
-    let (home, output) = run(&["run", "smoke", "--quiet"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let null = ["run", "smoke", "--backend", "null", "--quiet"];
-    done(schedlab(home.path(), &null));
-    let export = stdout(&schedlab(home.path(), &["export"]).output().unwrap());
-    (home, plan_ids(&export))
+fn home_with_two_plans() -> (Home, Vec<String>) {
+    let (home, _) = after("run smoke --quiet");
+    home.ok("run smoke --backend null --quiet");
+    let ids = plan_ids(&home.ok("export"));
+    (home, ids)
 }
 
 #[test]
 fn the_last_plan_is_one_that_was_measured() {
     let (home, ids) = home_with_two_plans();
-    let shown = |id: &str| stdout(&schedlab(home.path(), &["show", id]).output().unwrap());
+    let shown = |id: &str| home.ok(&["show", id]);
     assert!(shown("last").contains(&ids[0]), "{}", shown("last"));
     assert!(shown(&ids[1]).contains(&ids[1]), "{}", shown(&ids[1]));
-    let (home, output) = run(&["run", "smoke", "--backend", "null", "--quiet"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let (home, _) = after("run smoke --backend null --quiet");
     for command in ["report", "show", "compare"] {
-        let output = schedlab(home.path(), &[command, "last"]).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{command}: {output:?}");
-        assert!(stderr(&output).contains("hint: name a plan by its id"), "{}", stderr(&output));
+        let said = home.says(2, &[command, "last"]);
+        assert!(said.contains("hint: name a plan by its id"), "{said}");
     }
 }
 
 #[test]
 fn a_wrong_term_is_met_with_the_one_that_may_be_meant() {
     let (home, _) = home_with_two_plans();
-    let call = |words: &[&str]| schedlab(home.path(), words).output().unwrap();
-    let listed = |more: &[&str]| stdout(&call(&[&["list", "runs"], more].concat()));
+    let listed = |more: &[&str]| home.ok(&[&["list", "runs"], more].concat());
     let titled = listed(&["title=DOES MEASURING"]);
     assert_eq!(titled.lines().count(), 3, "{titled}");
     assert_eq!(titled, listed(&["title=measuring work"]));
-    assert_eq!(call(&["list", "runs", "title=nonesuch"]).status.code(), Some(2));
+    home.ends(2, "list runs title=nonesuch");
     for (words, meant) in [
         (&["compare", "plna=x", "last"][..], "hint: did you mean `plan=x`? schedlab list runs"),
         (&["list", "runs", "sinse=7d"], "hint: did you mean `since=7d`? schedlab list runs"),
     ] {
-        let output = ended(call(words), 2);
-        assert!(stderr(&output).contains(meant), "{}", stderr(&output));
+        let said = home.says(2, words);
+        assert!(said.contains(meant), "{said}");
     }
 }
 
 #[test]
 fn stored_plans_are_listed_tagged_noted_and_removed() {
     let (home, ids) = home_with_two_plans();
-    let call = |arguments: &[&str]| schedlab(home.path(), arguments).output().unwrap();
-    let ok = |arguments: &[&str]| {
-        let output = call(arguments);
-        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
-        stdout(&output)
-    };
     // An id is shortened as far as it stays unique, but at most to the minute.
     let rows = |filter: &[&str]| {
-        let table = ok(&[&["list", "runs"], filter].concat());
+        let table = home.ok(&[&["list", "runs"], filter].concat());
         let listed = |id: &&String| {
             table.lines().any(|line| {
                 line.starts_with(&id[..13]) && {
@@ -282,9 +250,9 @@ fn stored_plans_are_listed_tagged_noted_and_removed() {
         ids.iter().filter(listed).cloned().collect::<Vec<_>>()
     };
     assert_eq!(rows(&[]), ids);
-    let first = ok(&["list", "runs"]).lines().nth(1).unwrap().to_string();
+    let first = home.ok("list runs").lines().nth(1).unwrap().to_string();
     assert!(first.contains(" null "), "newest first: {first}");
-    ok(&["tag", "last", "before"]);
+    home.ok(&["tag", "last", "before"]);
     assert_eq!(rows(&["tag=bef*"]), ids[..1]);
     assert_eq!(rows(&["backend=null"]), ids[1..]);
     assert_eq!(rows(&["since=1h"]), ids);
@@ -293,39 +261,39 @@ fn stored_plans_are_listed_tagged_noted_and_removed() {
         (rows(&["last:9"]), rows(&["since=7d,backend=null"])),
         (ids[..1].into(), ids[1..].into())
     );
-    assert_eq!(call(&["list", "runs", "until=7d"]).status.code(), Some(2));
-    assert!(ok(&["report", "since=7d"]).contains("throughput"));
-    let of = |side: &str| stderr(&call(&["compare", side]));
+    home.ends(2, "list runs until=7d");
+    assert!(home.ok(&["report", "since=7d"]).contains("throughput"));
+    let of = |side: &str| stderr(&home.call(&["compare", side]));
     let last = of("last");
     let (note, last) = last.split_once('\n').unwrap();
     assert!(note.starts_with("note: `last` leaves out plan "), "{note}");
     assert!(note.contains(&ids[1]) && note.ends_with("to have them: backend=null"), "{note}");
     assert_eq!(of("since=yesterday,backend=local"), last, "one plan, and the same");
     for width in ["40", "80", "100", "200"] {
-        let table = ok(&["list", "runs", &format!("COLUMNS={width}")]);
+        let table = home.ok(&["list", "runs", &format!("COLUMNS={width}")]);
         let fits = |line: &str| line.chars().count() <= width.parse().unwrap();
         assert!(table.lines().all(fits) && table.lines().count() == 3, "{width}: {table}");
     }
-    ok(&["note", "last", "with the fan off"]);
-    let shown = ok(&["show", "last"]);
+    home.ok(&["note", "last", "with the fan off"]);
+    let shown = home.ok(&["show", "last"]);
     assert!(shown.contains("before") && shown.contains("with the fan off"), "{shown}");
-    assert!(ok(&["report", "tag=before"]).contains("throughput"));
-    ok(&["tag", "--remove", "last", "before"]);
-    assert_eq!(call(&["report", "tag=before"]).status.code(), Some(2));
+    assert!(home.ok(&["report", "tag=before"]).contains("throughput"));
+    home.ok(&["tag", "--remove", "last", "before"]);
+    home.ends(2, "report tag=before");
 
-    let refused = call(&["rm", &ids[0]]);
+    let refused = home.call(&["rm", &ids[0]]);
     assert_eq!(refused.status.code(), Some(2), "no terminal to ask on: {refused:?}");
-    assert_eq!(call(&["rm", "--yes", "2"]).status.code(), Some(2), "two plans begin so");
+    assert_eq!(home.call("rm --yes 2").status.code(), Some(2), "two plans begin so");
     assert_eq!(rows(&[]), ids);
-    let removed = ok(&["rm", "--yes", &ids[0], &ids[1]]);
+    let removed = home.ok(&["rm", "--yes", &ids[0], &ids[1]]);
     assert!(ids.iter().all(|id| removed.contains(id)), "{removed}");
-    assert_eq!(ok(&["list", "runs"]), "");
+    assert_eq!(home.ok("list runs"), "");
 }
 
 #[test]
 fn rounds_that_replace_spoilt_ones_are_counted_as_such() {
-    let (home, _) = run(&["run", "smoke", "--backend", "null", "--quiet"]);
-    let export = stdout(&schedlab(home.path(), &["export"]).output().unwrap());
+    let (home, _) = after("run smoke --backend null --quiet");
+    let export = home.ok("export");
     let mut lines: Vec<&str> = export.lines().collect();
     let of_last: Vec<String> = lines
         .iter()
@@ -335,9 +303,9 @@ fn rounds_that_replace_spoilt_ones_are_counted_as_such() {
     let end = lines.pop().unwrap();
     lines.extend(of_last.iter().map(String::as_str));
     lines.push(end);
-    std::fs::write(home.path().join("more"), lines.join("\n")).unwrap();
+    home.write("more", lines.join("\n"));
     let call = |arguments: &[&str]| {
-        let output = schedlab(home.path(), &[arguments, &["--db", "o.db"]].concat()).output();
+        let output = home.command(&[arguments, &["--db", "o.db"]].concat()).output();
         stdout(&output.unwrap())
     };
     call(&["import", "more"]);
@@ -349,9 +317,9 @@ fn rounds_that_replace_spoilt_ones_are_counted_as_such() {
 
 #[test]
 fn what_is_laid_out_fits_the_width_that_is_asked_for_also_in_a_pipe() {
-    let (home, _) = run(&["run", "smoke", "--backend", "null", "--quiet"]);
+    let (home, _) = after("run smoke --backend null --quiet");
     let longest = |arguments: &[&str], columns: Option<&str>| {
-        let mut command = schedlab(home.path(), arguments);
+        let mut command = home.command(arguments);
         columns.map(|columns| command.env("COLUMNS", columns));
         let text = stdout(&command.output().unwrap());
         text.lines().map(|line| line.chars().count()).max().unwrap()
@@ -376,34 +344,33 @@ fn what_is_laid_out_fits_the_width_that_is_asked_for_also_in_a_pipe() {
 
 #[test]
 fn a_plan_that_is_measured_is_not_removed() {
-    let home = tempfile::tempdir().unwrap();
     let plan = "schema = 1\n[measure]\nrounds = 100000\nduration = \"10ms\"\nwarmup = \"0s\"\n\
         window = \"10ms\"\n[[variant]]\nname = \"a\"\n[[workload]]\nuse = \"spin\"\n";
-    std::fs::write(home.path().join("plan.toml"), plan).unwrap();
+    let home = Home::with_plan(plan);
     let quiet = ["run", "./plan.toml", "--quiet"];
-    let mut running = schedlab(home.path(), &quiet).spawn().unwrap();
+    let mut running = home.command(&quiet).spawn().unwrap();
     let row = |arguments: &[&str]| {
-        let output = schedlab(home.path(), arguments).output().unwrap();
+        let output = home.call(arguments);
         stdout(&output).lines().nth(1).map(str::to_string)
     };
-    let line = crate::support::wait_for("the plan", || row(&["list", "runs"]));
+    let line = wait_for("the plan", || row(&["list", "runs"]));
     assert!(line.contains("running"), "{line}");
     let id = line.split_whitespace().next().unwrap();
-    ended(schedlab(home.path(), &["rm", "--yes", id]), 3);
+    home.ends(3, &["rm", "--yes", id]);
     running.kill().unwrap();
     running.wait().unwrap();
     // A worker that it was just forking has its lock until it has seen that the parent is gone.
     let is_killed = || row(&["list", "runs"]).filter(|line| line.contains("killed"));
-    crate::support::wait_for("the end of its lock", is_killed);
-    done(schedlab(home.path(), &["rm", "--yes", id]));
+    wait_for("the end of its lock", is_killed);
+    home.ok(&["rm", "--yes", id]);
 }
 
 #[test]
 fn a_reader_that_goes_away_ends_an_export_quietly() {
-    let (home, _) = run(&["run", "smoke", "--backend", "null", "--quiet"]);
+    let (home, _) = after("run smoke --backend null --quiet");
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let mut command = schedlab(home.path(), &["export"]);
+    let mut command = home.command("export");
     let child = command.stdout(writer).stderr(std::process::Stdio::piped()).spawn().unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
@@ -411,8 +378,8 @@ fn a_reader_that_goes_away_ends_an_export_quietly() {
 
 #[test]
 fn what_an_import_brings_cannot_act_on_the_terminal() {
-    let (home, _) = run(&["run", "smoke", "--backend", "null", "--quiet"]);
-    let export = stdout(&schedlab(home.path(), &["export"]).output().unwrap());
+    let (home, _) = after("run smoke --backend null --quiet");
+    let export = home.ok("export");
     let mut hostile = String::new();
     for line in export.lines() {
         let mut event: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -423,12 +390,10 @@ fn what_an_import_brings_cannot_act_on_the_terminal() {
         }
         hostile.push_str(&format!("{event}\n"));
     }
-    std::fs::write(home.path().join("hostile"), hostile).unwrap();
-    done(schedlab(home.path(), &["import", "hostile", "--db", "o.db"]));
+    home.write("hostile", hostile);
+    home.ok("import hostile --db o.db");
     for arguments in [&["list", "runs"][..], &["show", "2"], &["rm", "\u{1b}"]] {
-        let output =
-            schedlab(home.path(), &[arguments, &["--db", "o.db"]].concat()).output().unwrap();
-        let text = stdout(&output) + &stderr(&output);
+        let text = home.both(None, &[arguments, &["--db", "o.db"]].concat());
         assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
         assert!(text.contains("\\u{1b}"), "{text:?}");
     }
@@ -436,7 +401,7 @@ fn what_an_import_brings_cannot_act_on_the_terminal() {
 
 #[test]
 fn a_bench_file_is_imported_as_a_plan_by_its_name_or_by_what_it_holds() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let bench = r#"{ "Input": { "WorkerPresets": { "A": { "Args": ["burnwait", "7", "2000"] } },
         "SimpleMatrix": { "Workers": ["A"], "Count": [3] } } }"#;
     let one_line = bench.replace('\n', " ");
@@ -457,16 +422,16 @@ fn a_bench_file_is_imported_as_a_plan_by_its_name_or_by_what_it_holds() {
         ("empty", " \n"),
     ];
     for (name, text) in files {
-        std::fs::write(home.path().join(name), text).unwrap();
+        home.write(name, text);
     }
-    std::fs::write(home.path().join("binary.bench"), b"{\xff").unwrap();
-    let import = |name: &str| schedlab(home.path(), &["import", name]).output().unwrap();
+    home.write("binary.bench", b"{\xff");
+    let import = |name: &str| home.call(&["import", name]);
     for name in ["neither", "one-line"] {
         let output = done(import(name));
         assert!(stdout(&output).contains("\"wait 2us\"]\ncount = 3\n"), "{}", stdout(&output));
         // The output is a plan that can be run.
-        std::fs::write(home.path().join("plan.toml"), &output.stdout).unwrap();
-        done(schedlab(home.path(), &["run", "./plan.toml", "--dry-run"]));
+        home.write("plan.toml", &output.stdout);
+        home.ok("run ./plan.toml --dry-run");
     }
     let refused = [
         ("named.bench", "named.bench: `Input` is missing"),
@@ -493,17 +458,17 @@ fn a_bench_file_is_imported_as_a_plan_by_its_name_or_by_what_it_holds() {
         assert!(stderr(&output).contains(expected), "{name}: {}", stderr(&output));
         assert!(output.stdout.is_empty(), "{name}");
     }
-    let store = home.path().join(".local/share/schedlab/schedlab.db");
+    let store = home.at(".local/share/schedlab/schedlab.db");
     assert!(!store.exists(), "no store is made for it");
 }
 
 #[test]
 fn standard_input_is_imported_by_what_it_holds() {
     let import = |text: &str| {
-        let home = tempfile::tempdir().unwrap();
-        std::fs::write(home.path().join("input"), text).unwrap();
-        let input = std::fs::File::open(home.path().join("input")).unwrap();
-        schedlab(home.path(), &["import", "-"]).stdin(input).output().unwrap()
+        let home = Home::new();
+        home.write("input", text);
+        let input = std::fs::File::open(home.at("input")).unwrap();
+        home.command("import -").stdin(input).output().unwrap()
     };
     for text in ["{}", "{\"a\":1}\n{}\n"] {
         let output = import(text);
@@ -516,8 +481,8 @@ fn standard_input_is_imported_by_what_it_holds() {
     }
     let output = ended(import(r#"{"Runs":[{"Label":"a","WorkerSets":[{"Count":0}]}]}"#), 2);
     assert!(stderr(&output).contains("standard input: run 0 `a`"), "{}", stderr(&output));
-    let (home, _) = run(&["run", "smoke", "--backend", "null"]);
-    let lines = stdout(&schedlab(home.path(), &["export"]).output().unwrap());
+    let (home, _) = after("run smoke --backend null");
+    let lines = home.ok("export");
     let output = done(import(&lines));
     assert!(output.stdout.is_empty(), "{}", stdout(&output));
 }
@@ -537,9 +502,8 @@ fn without_figures(table: &str) -> String {
 
 #[test]
 fn the_plan_schbench_v1_is_reported_as_the_mail_shows_it_unless_another_format_is_asked_for() {
-    let (home, output) = run(&["run", "schbench-v1", "--backend", "null", "--rounds", "2"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let shown = without_figures(&stdout(&output));
+    let (home, printed) = after("run schbench-v1 --backend null --rounds 2");
+    let shown = without_figures(&printed);
     let (blocks, _) = shown.split_once("Verdicts, batch against default:").expect("verdicts");
     insta::assert_snapshot!(blocks.trim_end(), @"
     F128 N1                  default      batch
@@ -582,19 +546,17 @@ fn the_plan_schbench_v1_is_reported_as_the_mail_shows_it_unless_another_format_i
     ");
     let report = |more: &[&str]| {
         let more = if more.first() == Some(&BOTH) { more } else { &[&[LAST], more].concat() };
-        let output = done(schedlab(home.path(), &[&["report"], more].concat()));
-        stdout(&output)
+        home.ok(&[&["report"], more].concat())
     };
-    assert_eq!(report(&[]), stdout(&output), "what is stored knows its format");
+    assert_eq!(report(&[]), printed, "what is stored knows its format");
     assert!(report(&["--format", "text"]).contains("wakeup_p99"));
     // Text shows explaining metrics only on request.
     assert!(!report(&["--format", "text"]).contains("rps_p50"));
     assert!(report(&["--format", "text", "-v"]).contains("rps_p50"));
-    let again = ["run", "schbench-v1", "--backend", "null", "--rounds", "1", "--quiet"];
-    done(schedlab(home.path(), &again));
+    home.ok("run schbench-v1 --backend null --rounds 1 --quiet");
     let both = report(&[BOTH]);
     assert!(both.starts_with("F128 N1 ") && both.matches("F128 N20 ").count() >= 2, "{both}");
-    done(schedlab(home.path(), &["run", "smoke", "--backend", "null"]));
+    home.ok("run smoke --backend null");
     let both = report(&[BOTH]);
     assert!(
         both.contains("\nmore ") && both.contains("wakeup_p99"),
@@ -606,10 +568,9 @@ fn the_plan_schbench_v1_is_reported_as_the_mail_shows_it_unless_another_format_i
 
 #[test]
 fn a_plan_with_a_report_format_that_there_is_not_is_refused_with_its_place() {
-    let home = tempfile::tempdir().unwrap();
     let plan = "schema = 1\n[report]\nformat = \"page\"\n[[workload]]\nuse = \"spin\"\n";
-    std::fs::write(home.path().join("plan.toml"), plan).unwrap();
-    let output = ended(schedlab(home.path(), &["run", "./plan.toml"]), 2);
+    let home = Home::with_plan(plan);
+    let output = home.ends(2, "run ./plan.toml");
     assert!(output.stdout.is_empty(), "nothing has run");
     insta::assert_snapshot!(stderr(&output), @r#"
     error: `page` is not known here
@@ -625,9 +586,7 @@ fn a_plan_with_a_report_format_that_there_is_not_is_refused_with_its_place() {
 #[test]
 fn the_same_seed_gives_the_same_figures_on_the_null_backend() {
     let metrics = |seed: &str| {
-        let arguments = ["run", "smoke", "--backend", "null", "--seed", seed, "--format", "csv"];
-        let (_home, output) = run(&arguments);
-        let text = stdout(&output);
+        let (_, text) = after(&format!("run smoke --backend null --seed {seed} --format csv"));
         let mut rows = csv::Reader::from_reader(text.as_bytes());
         let value = |row: csv::StringRecord| row.iter().skip(2).collect::<Vec<_>>().join(",");
         rows.records().map(|row| value(row.unwrap())).collect::<Vec<_>>()
@@ -639,18 +598,15 @@ fn the_same_seed_gives_the_same_figures_on_the_null_backend() {
 
 #[test]
 fn a_real_run_measures_and_leaves_no_process() {
-    let (home, output) = run(&["run", "smoke"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let export = schedlab(home.path(), &["export"]).output().unwrap();
-    let ended = stdout(&export).lines().filter(|line| line.contains("run_ended")).count();
-    assert!(ended > 0);
-    assert!(!stdout(&export).contains("\"status\":\"failed\""), "{}", stdout(&export));
+    let (home, _) = after("run smoke");
+    let export = home.ok("export");
+    assert!(export.contains("run_ended"), "{export}");
+    assert!(!export.contains("\"status\":\"failed\""), "{export}");
 }
 
 #[test]
 fn every_built_in_plan_prints_and_dry_runs() {
-    let (_home, output) = run(&["list", "plans"]);
-    let text = stdout(&output);
+    let (home, text) = after("list plans");
     let names: Vec<&str> = text
         .lines()
         .filter(|line| !line.starts_with("   "))
@@ -658,95 +614,81 @@ fn every_built_in_plan_prints_and_dry_runs() {
         .collect();
     assert!(names.contains(&"quick"), "{names:?}");
     for name in names {
-        let (_home, printed) = run(&["run", "--print", name]);
-        assert!(stdout(&printed).contains("schema = 1"), "{name}");
-        let (_home, dry) = run(&["run", "--dry-run", name, "--backend", "null"]);
-        assert_eq!(dry.status.code(), Some(0), "{name}: {dry:?}");
+        assert!(home.ok(&["run", "--print", name]).contains("schema = 1"), "{name}");
+        let dry = joined(&home.ok(&["run", "--dry-run", name, "--backend", "null"]));
         let said = [" runs, at least ", " has time for no more), "];
-        assert!(said.iter().any(|part| stdout(&dry).replace("\n", " ").contains(part)), "{name}");
+        assert!(said.iter().any(|part| dry.contains(part)), "{name}");
     }
 }
 
 #[test]
 fn a_dry_run_counts_what_would_run() {
-    let home = tempfile::tempdir().unwrap();
     let plan = "schema = 1\n[measure]\nrounds = 3\nduration = \"2s\"\nwarmup = \"1s\"\n\
         [[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\naffinity = \"0-60000\"\n\
         [[workload]]\nuse = \"spin\"\n";
-    std::fs::write(home.path().join("plan.toml"), plan).unwrap();
-    let words = ["run", "./plan.toml", "--dry-run", "--backend", "null"];
-    let text = stdout(&schedlab(home.path(), &words).output().unwrap()).to_string();
+    let home = Home::with_plan(plan);
+    let text = home.ok("run ./plan.toml --dry-run --backend null");
     assert!(text.contains("spin / a: ok\n"), "{text}");
     assert!(text.contains("skipped: spin / b: affinity 0-60000: this machine has CPUs"), "{text}");
     assert!(text.ends_with("\n3 runs, at least 9 s; 3 more are skipped\n"), "{text}");
-    let narrow = [&words[..], &["COLUMNS=40"]].concat();
-    let narrow = stdout(&schedlab(home.path(), &narrow).output().unwrap()).to_string();
+    let narrow = home.ok("run ./plan.toml --dry-run --backend null COLUMNS=40");
     assert!(narrow.lines().all(|line| line.len() <= 40), "{narrow}");
 }
 
 #[test]
 fn a_database_that_is_none_or_cannot_be_written_is_refused_before_the_run() {
-    let home = tempfile::tempdir().unwrap();
-    let garbage = home.path().join("garbage.db");
-    std::fs::write(&garbage, "this is not a database, and longer than a header of one").unwrap();
-    let below_a_file = home.path().join("garbage.db/below.db");
-    for path in [&garbage, &below_a_file] {
-        let arguments = ["run", "smoke", "--backend", "null", "--db", path.to_str().unwrap()];
-        let output = ended(schedlab(home.path(), &arguments), 2);
-        assert!(stderr(&output).contains("hint:"), "{}", stderr(&output));
+    let home = Home::new();
+    home.write("garbage.db", "this is not a database, and longer than a header of one");
+    for path in ["garbage.db", "garbage.db/below.db"] {
+        let said = home.says(2, format!("run smoke --backend null --db {path}"));
+        assert!(said.contains("hint:"), "{said}");
     }
-    assert!(std::fs::read_to_string(&garbage).unwrap().starts_with("this is no"), "untouched");
+    assert!(home.read("garbage.db").starts_with("this is no"), "untouched");
 }
 
 #[test]
 fn a_skipped_cell_fails_only_a_strict_run() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let plan = "schema = 1\ntitle = \"skips\"\n[measure]\nrounds = 1\nduration = \"20ms\"\n\
         warmup = \"0s\"\nwindow = \"20ms\"\n[[variant]]\nname = \"plain\"\n[[variant]]\n\
         name = \"absent\"\nsysctl = [\"sched_there_is_no_such=1\"]\n[[workload]]\nuse = \"spin\"\n";
-    std::fs::write(home.path().join("skips.toml"), plan).unwrap();
-    let output = done(schedlab(home.path(), &["run", "./skips.toml"]));
-    assert!(stdout(&output).contains("sched_there_is_no_such"), "{}", stdout(&output));
-    ended(schedlab(home.path(), &["run", "./skips.toml", "--strict"]), 3);
+    home.write("skips.toml", plan);
+    let shown = home.ok("run ./skips.toml");
+    assert!(shown.contains("sched_there_is_no_such"), "{shown}");
+    home.ends(3, "run ./skips.toml --strict");
 }
 
 #[test]
 fn events_go_to_a_new_file_and_overwrite_nothing() {
-    let home = tempfile::tempdir().unwrap();
-    std::fs::write(home.path().join("mine"), "precious").unwrap();
-    let arguments = ["run", "smoke", "--backend", "null", "--events"];
-    ended(schedlab(home.path(), &[&arguments[..], &["mine"]].concat()), 3);
-    assert_eq!(std::fs::read_to_string(home.path().join("mine")).unwrap(), "precious");
-    done(schedlab(home.path(), &[&arguments[..], &["new"]].concat()));
-    let events = std::fs::read_to_string(home.path().join("new")).unwrap();
+    let home = Home::new();
+    home.write("mine", "precious");
+    home.ends(3, "run smoke --backend null --events mine");
+    assert_eq!(home.read("mine"), "precious");
+    home.ok("run smoke --backend null --events new");
+    let events = home.read("new");
     assert!(events.lines().last().unwrap().contains("plan_ended"), "{events}");
 }
 
 #[test]
 fn a_full_standard_error_and_output_stop_no_measurement() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let mut command = schedlab(home.path(), &["run", "smoke", "--backend", "null"]);
-    let status = command.stderr(full()).status().unwrap();
-    assert_eq!(status.code(), Some(0));
+    done(home.command("run smoke --backend null").stderr(full()));
 }
 
 #[test]
 fn a_full_device_is_an_error_with_a_hint_and_a_closed_pipe_is_none() {
-    let (home, _) = run(&["run", "smoke", "--backend", "null"]);
+    let (home, _) = after("run smoke --backend null");
     let formats = ["text", "lkml", "markdown", "schbench", "csv", "json", "gobench", "junit"];
     let reports = formats.map(|format| vec!["report", LAST, "--format", format]);
     for words in reports.into_iter().chain([vec!["export"], vec!["list", "runs"]]) {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let output = schedlab(home.path(), &words).stdout(full).output().unwrap();
-        let text = stderr(&output);
-        assert_eq!(output.status.code(), Some(3), "{words:?}: {text}");
+        let text = stderr(&ended(home.command(&words).stdout(full), 3));
         assert!(text.starts_with("error: cannot write to standard output: "), "{words:?}: {text}");
         assert!(text.contains("\nhint: ") && !text.contains("df -h ."), "{words:?}: {text}");
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let output = schedlab(home.path(), &words).stdout(writer).output().unwrap();
-        assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
+        assert_eq!(stderr(&done(home.command(&words).stdout(writer))), "");
     }
 }
 
@@ -755,46 +697,41 @@ fn a_report_takes_the_place_of_a_file_as_a_whole_and_is_written_to_a_stream_as_i
     use std::os::unix::fs::MetadataExt;
 
     let (home, ids) = home_with_two_plans();
-    let output = |words: &[&str]| schedlab(home.path(), words).output().unwrap();
-    let printed = stdout(&output(&["report", &ids[0]]));
-    let place = home.path().join("report.txt");
+    let printed = home.ok(&["report", &ids[0]]);
+    let place = home.at("report.txt");
     let inode = || std::fs::metadata(&place).map_or(0, |found| found.ino());
     std::fs::write(&place, "old").unwrap();
     // A reader of the old file keeps reading the old one.
     let (old, before) = (std::fs::File::open(&place).unwrap(), inode());
-    assert!(output(&["report", &ids[0], "-o", "report.txt"]).status.success());
+    home.ok(&["report", &ids[0], "-o", "report.txt"]);
     assert_eq!(std::fs::read_to_string(&place).unwrap(), printed);
     assert_ne!(inode(), before);
     assert_eq!(std::io::read_to_string(old).unwrap(), "old");
     // A plan that is refused before it measures makes no files.
-    let refused = output(&["run", "--rounds", "0", "-o", "none.txt"]);
-    assert_eq!((refused.status.code(), home.path().join("none.txt").exists()), (Some(2), false));
+    let refused = home.call("run --rounds 0 -o none.txt");
+    assert_eq!((refused.status.code(), home.at("none.txt").exists()), (Some(2), false));
     let one = ["run", "--backend", "null", "--events", "one", "-o", "one"];
-    assert_eq!(output(&one).status.code(), Some(2), "the report would be written over");
+    assert_eq!(home.call(&one).status.code(), Some(2), "the report would be written over");
 
-    assert_eq!(stdout(&output(&["report", &ids[0], "-o", "/dev/stdout"])), printed);
-    let log = std::fs::File::create(home.path().join("log")).unwrap();
-    let mut report = schedlab(home.path(), &["report", &ids[0], "-o", "/dev/stdout"]);
+    assert_eq!(home.ok(&["report", &ids[0], "-o", "/dev/stdout"]), printed);
+    let log = std::fs::File::create(home.at("log")).unwrap();
+    let mut report = home.command(&["report", &ids[0], "-o", "/dev/stdout"]);
     assert!(report.stdout(log).status().unwrap().success());
-    assert_eq!(std::fs::read_to_string(home.path().join("log")).unwrap(), printed);
-    let pipe = home.path().join("pipe");
+    assert_eq!(home.read("log"), printed);
+    let pipe = home.at("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let reader = std::thread::spawn({
         let pipe = pipe.clone();
         move || std::fs::read_to_string(pipe).unwrap()
     });
-    assert!(output(&["report", &ids[0], "-o", "pipe"]).status.success());
+    home.ok(&["report", &ids[0], "-o", "pipe"]);
     assert_eq!(reader.join().unwrap(), printed);
 }
 
 #[test]
 fn the_commands_of_hints_name_the_store_that_was_asked() {
-    let home = tempfile::tempdir().unwrap();
-    let output = |words: &[&str]| {
-        let words = [words, &["--db", "my results.db"]].concat();
-        let output = schedlab(home.path(), &words).output().unwrap();
-        format!("{}{}", stdout(&output), stderr(&output))
-    };
+    let home = Home::new();
+    let output = |words: &[&str]| home.both(None, &[words, &["--db", "my results.db"]].concat());
     output(&["run", "quick", "--backend", "null", "--rounds", "6"]);
     output(&["run", "quick", "--backend", "null", "--budget", "1s"]);
     let ids = plan_ids(&output(&["export"]));
@@ -825,7 +762,7 @@ fn the_commands_of_hints_name_the_store_that_was_asked() {
 
 #[test]
 fn closed_output_is_no_error() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let command = format!("{} list workloads | true", env!("CARGO_BIN_EXE_schedlab"));
     let output = Command::new("sh")
         .args(["-c", &format!("set -o pipefail 2>/dev/null; {command}")])
@@ -837,14 +774,14 @@ fn closed_output_is_no_error() {
 
 #[test]
 fn manual_and_completions_come_from_the_same_definitions() {
-    let home = tempfile::tempdir().unwrap();
-    done(schedlab(home.path(), &["man", "pages"]));
-    let page = std::fs::read_to_string(home.path().join("pages/schedlab-run.1")).unwrap();
+    let home = Home::new();
+    home.ok("man pages");
+    let page = home.read("pages/schedlab-run.1");
     assert!(page.contains("resume"));
-    let own = schedlab(home.path(), &["man"]).output().unwrap();
-    assert!(stderr(&own).contains(".local/share/man/man1/schedlab.1"), "{own:?}");
+    let own = home.both(None, "man");
+    assert!(own.contains(".local/share/man/man1/schedlab.1"), "{own}");
     let of = |shell: &[&str]| {
-        let mut command = schedlab(home.path(), &[&["completions"], shell].concat());
+        let mut command = home.command(&[&["completions"], shell].concat());
         command.env("SHELL", "/bin/bash").output().unwrap()
     };
     assert!(stdout(&of(&["bash"])).contains("schedlab"));
@@ -853,11 +790,10 @@ fn manual_and_completions_come_from_the_same_definitions() {
 
 #[test]
 fn nothing_that_a_file_or_a_path_is_named_acts_on_the_terminal() {
-    let home = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: &str| std::fs::write(home.path().join(name), text).unwrap();
-    write("machine.toml", "version = 1\n\"\\u001b[2Jkey\" = 1\n");
-    write("plan\u{1b}[2J.toml", "schema = \"\u{1b}[2J\"\n");
-    write("bench\u{1b}[2J.bench", "{\"Input\":{\"\u{202e}\":[");
+    let home = Home::new();
+    home.write("machine.toml", "version = 1\n\"\\u001b[2Jkey\" = 1\n");
+    home.write("plan\u{1b}[2J.toml", "schema = \"\u{1b}[2J\"\n");
+    home.write("bench\u{1b}[2J.bench", "{\"Input\":{\"\u{202e}\":[");
     let lab = ["run", "lab-quick", "--backend", "lab", "--dry-run", "--machine", "machine.toml"];
     let cases: &[&[&str]] = &[
         &lab,
@@ -872,7 +808,7 @@ fn nothing_that_a_file_or_a_path_is_named_acts_on_the_terminal() {
         &["run", "quick", "--backend", "null", "-o", "no\u{1b}[2J/report"],
     ];
     for words in cases {
-        let output = schedlab(home.path(), words).output().unwrap();
+        let output = home.call(*words);
         assert_ne!(output.status.code(), Some(0), "{words:?}");
         let said = stderr(&output);
         assert!(!said.is_empty(), "{words:?}");
@@ -883,28 +819,26 @@ fn nothing_that_a_file_or_a_path_is_named_acts_on_the_terminal() {
 
 #[test]
 fn what_the_lab_keeps_is_listed_and_removed() {
-    let home = tempfile::tempdir().unwrap();
-    let cache = home.path().join(".cache/schedlab");
+    let home = Home::new();
+    let cache = home.at(".cache/schedlab");
     for (name, bytes) in [("machines/abc1", 1000), ("machines/abd2", 500), ("results/e3", 30)] {
         let path = cache.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, vec![b'x'; bytes * 1000]).unwrap();
     }
-    let ask = |words: &[&str]| schedlab(home.path(), words).output().unwrap();
-    let listed = stdout(&ask(&["cache"]));
+    let listed = home.ok("cache");
     for line in ["booted machines  2       1.5 MB", "abc1", "abd2", "cache rm stale"] {
         assert!(listed.contains(line), "{line}: {listed}");
     }
-    assert!(stdout(&ask(&["doctor"])).contains("2 booted machines, 1.5 MB"));
+    assert!(home.ok("doctor").contains("2 booted machines, 1.5 MB"));
     // Nothing is removed where a word is not understood.
     for (wrong, why) in [("ab", "is 2 booted machines"), ("x", "no booted machine is called `x`")] {
-        let output = ask(&["cache", "rm", "abc", wrong]);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(stderr(&output).contains(why), "{output:?}");
+        let said = home.says(2, &["cache", "rm", "abc", wrong]);
+        assert!(said.contains(why), "{said}");
     }
-    assert_eq!(stdout(&ask(&["cache", "rm", "abc"])), "removed 1 booted machine, 1.0 MB\n");
+    assert_eq!(home.ok("cache rm abc"), "removed 1 booted machine, 1.0 MB\n");
     assert!(!cache.join("machines/abc1").exists() && cache.join("machines/abd2").exists());
-    let removed = stdout(&ask(&["cache", "rm", "stale", "results"]));
+    let removed = home.ok("cache rm stale results");
     assert_eq!(removed, "removed 1 booted machine, 0.5 MB\nremoved 1 result, 0.0 MB\n");
     let left = ["machines", "results"].map(|of| std::fs::read_dir(cache.join(of)).unwrap().count());
     assert_eq!(left, [0, 0]);

@@ -5,31 +5,31 @@ use std::process::Output;
 
 use serde_json::Value;
 
+use crate::home::Home;
 use crate::support::{
-    assert_gone, done, ended, metric, outcomes, schedlab, signal, skip, stderr, stdout, wait_for,
+    assert_gone, done, ended, joined, metric, outcomes, signal, skip, stderr, stdout, wait_for,
 };
 
 /// One short round of a script with the shell's own arguments before it.
-fn run(home: &Path, options: &[&str], script: &str) -> Output {
+fn run(home: &Home, options: &[&str], script: &str) -> Output {
     let words = [&["run", "--rounds", "1", "--duration", "10ms"], options, &["--", "sh", "-c"]];
     let words = [&words.concat()[..], &[script]].concat();
-    schedlab(home, &words).current_dir(home).output().unwrap()
+    home.call(&words)
 }
 
 /// The id and the text of the newest plan.
-fn newest(home: &Path) -> (String, String) {
-    let output = schedlab(home, &["export", "last"]).output().unwrap();
-    let started: Value = serde_json::from_str(stdout(&output).lines().next().unwrap()).unwrap();
+fn newest(home: &Home) -> (String, String) {
+    let started = home.events("last").swap_remove(0);
     let text = |key: &str| started[key].as_str().unwrap().to_string();
     (text("id"), text("source"))
 }
 
 #[test]
 fn a_command_is_measured_and_a_stored_one_runs_again() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let options = ["-q", "--variant", "batch:policy=batch", "-L", "n", "1,2"];
-    done(run(home.path(), &options, "echo {n}; sleep 0.001"));
-    let (id, source) = newest(home.path());
+    done(run(&home, &options, "echo {n}; sleep 0.001"));
+    let (id, source) = newest(&home);
     let runs = outcomes(home.path(), &id);
     // A round that other load spoilt is measured again.
     assert!(
@@ -44,8 +44,8 @@ fn a_command_is_measured_and_a_stored_one_runs_again() {
         assert!(!run.to_string().contains("throughput"), "it is of what works itself: {run}");
     }
     let again = ["run", "-q", "--rounds", "1", "--duration", "10ms", &format!("plan={id}")];
-    done(schedlab(home.path(), &again));
-    let (second, source_of_second) = newest(home.path());
+    home.ok(&again);
+    let (second, source_of_second) = newest(&home);
     assert_ne!(second, id);
     assert_eq!(source_of_second, source);
 }
@@ -53,11 +53,11 @@ fn a_command_is_measured_and_a_stored_one_runs_again() {
 /// Hardware counters depend on the machine; these counts exist on every one.
 #[test]
 fn the_probe_counters_counts_a_command_with_its_children() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     for (probe, of_what) in [("counters", "cpus"), ("counters-by-role", "command")] {
-        done(run(home.path(), &["-q", "--probe", probe], "sh -c 'sh -c :; :'; :"));
+        done(run(&home, &["-q", "--probe", probe], "sh -c 'sh -c :; :'; :"));
         let faults = format!("{of_what}_page_faults");
-        let (id, _) = newest(home.path());
+        let (id, _) = newest(&home);
         for run in outcomes(home.path(), &id) {
             let metrics = run["result"]["sets"][0]["metrics"].as_array().unwrap();
             let of =
@@ -78,43 +78,41 @@ fn the_probe_counters_counts_a_command_with_its_children() {
                 assert!(is_there || why.is_some_and(|why| !why.is_empty()), "{name}: {run}");
             }
         }
-        let shown = schedlab(home.path(), &["report", "last", "-v"]).output().unwrap();
-        assert!(stdout(&shown).contains(&faults), "{shown:?}");
+        let shown = home.ok("report last -v");
+        assert!(shown.contains(&faults), "{shown}");
     }
-    let output = ended(run(home.path(), &["-q", "--probe", "conuters"], ":"), 2);
+    let output = ended(run(&home, &["-q", "--probe", "conuters"], ":"), 2);
     assert!(stderr(&output).contains("hint: did you mean `counters`?"), "{output:?}");
 }
 
 #[test]
 fn a_command_that_fails_is_reported_with_the_last_that_it_wrote() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let script = "yes | head -c 3000000; echo; printf 'last \\377words\\n' >&2; exit 3";
-    let output = ended(run(home.path(), &["--strict"], script), 3);
-    let shown = stdout(&output);
-    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    let output = ended(run(&home, &["--strict"], script), 3);
+    let shown = joined(&stdout(&output));
     assert!(shown.contains("`sh` failed with exit status 3"), "{shown}");
     assert!(shown.contains("last \u{fffd}words"), "{shown}");
-    assert!(run(home.path(), &["-q"], "yes | head -c 3000000").status.success());
+    assert!(run(&home, &["-q"], "yes | head -c 3000000").status.success());
 }
 
 #[test]
 fn what_a_command_leaves_behind_is_ended() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     // A run that load from outside spoilt is made again before the clean-up.
     let leave = "rm -f ready; mkfifo ready; setsid sh -c 'echo $$ > pid; echo > ready; exec sleep 1000' & read x < ready";
-    done(run(home.path(), &["-q", "--cleanup", "rm ready"], leave));
-    let pid = std::fs::read_to_string(home.path().join("pid")).unwrap();
+    done(run(&home, &["-q", "--cleanup", "rm ready"], leave));
+    let pid = home.read("pid");
     let words = std::fs::read_to_string(format!("/proc/{}/cmdline", pid.trim()));
     assert!(!words.is_ok_and(|words| words.contains("1000")), "{pid} lives");
 }
 
 #[test]
 fn a_clean_up_follows_a_failure_and_a_command_excludes_a_plan() {
-    let home = tempfile::tempdir().unwrap();
-    let output =
-        run(home.path(), &["-q", "--prepare", "echo > made", "--cleanup", "rm made"], "exit 1");
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
-    assert!(!home.path().join("made").exists());
+    let home = Home::new();
+    let options = ["-q", "--prepare", "echo > made", "--cleanup", "rm made"];
+    ended(run(&home, &options, "exit 1"), 3);
+    assert!(!home.at("made").exists());
     for words in [
         &["run", "--"][..],
         &["run", "quick", "--", "true"],
@@ -123,18 +121,14 @@ fn a_clean_up_follows_a_failure_and_a_command_excludes_a_plan() {
         &["run", "-L", "n", "1", "-L", "n", "2", "--", "echo", "{n}"],
         &["run", "plan=nonesuch"],
     ] {
-        let output = schedlab(home.path(), words).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
+        home.ends(2, words);
     }
-    let words = ["run", "--variant", "own:nice=5", "quick", "--dry-run", "--backend", "null"];
-    let output = schedlab(home.path(), &words).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("own"), "a plan gets a variant more: {text}");
+    let text = home.ok("run --variant own:nice=5 quick --dry-run --backend null");
+    assert!(text.contains("own"), "a plan gets a variant more: {text}");
 }
 
 #[test]
 fn what_runs_in_the_background_goes_on_until_the_others_have_ended() {
-    let home = tempfile::tempdir().unwrap();
     let plan = |foreground: &str, background: &str| {
         let text = format!(
             "schema = 1\n[measure]\nrounds = 1\nduration = \"10ms\"\nwarmup = \"0s\"\nwindow = \"10ms\"\n\
@@ -142,8 +136,8 @@ fn what_runs_in_the_background_goes_on_until_the_others_have_ended() {
              [[workload.background]]\nuse = \"command\"\nname = \"b\"\n\
              command = [\"sh\", \"-c\", \"{background}\"]\n"
         );
-        std::fs::write(home.path().join("plan.toml"), text).unwrap();
-        done(schedlab(home.path(), &["run", "-q", "./plan.toml"]));
+        let home = Home::with_plan(text);
+        home.ok("run -q ./plan.toml");
     };
     // The foreground ends when the background was executed twice.
     plan("until test -e twice; do sleep 0.01; done", "test -e once && : > twice; : > once");
@@ -159,29 +153,27 @@ fn plan_of(keys: &str) -> String {
 }
 
 /// The output of `run` for a plan in its own folder.
-fn of_plan(home: &Path, plan: &str, options: &[&str]) -> String {
-    std::fs::write(home.join("plan.toml"), plan).unwrap();
+fn of_plan(home: &Home, plan: &str, options: &[&str]) -> String {
+    home.write("plan.toml", plan);
     let words = [&["run", "./plan.toml"], options].concat();
-    let output = schedlab(home, &words).current_dir(home).output().unwrap();
-    let shown = format!("{} {}", stdout(&output), stderr(&output));
-    shown.split_whitespace().collect::<Vec<_>>().join(" ")
+    joined(&home.both(None, &words))
 }
 
 /// The outcomes of a plan of one command with these keys, in its own folder.
-fn of_keys(home: &Path, keys: &str) -> String {
+fn of_keys(home: &Home, keys: &str) -> String {
     of_plan(home, &plan_of(keys), &[])
 }
 
 #[test]
 fn what_hangs_is_named_with_the_last_that_it_wrote() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let hang = "[\"sh\", \"-c\", \"echo some words; sleep 1000\"]";
     for (phase, more) in
         [("command", ""), ("setup", "command = \"true\"\n"), ("cleanup", "command = \"true\"\n")]
     {
         let plan = plan_of(&format!("{more}{phase} = {hang}\n"));
         let plan = plan.replace("rounds = 1", "rounds = 1\ngrace = \"300ms\"");
-        let shown = of_plan(home.path(), &plan, &[]);
+        let shown = of_plan(&home, &plan, &[]);
         let expected = format!("{phase} `sh` has not ended within 310ms");
         assert!(shown.contains(&expected), "{phase}: {shown}");
         assert!(shown.contains("its output ended: some words"), "{phase}: {shown}");
@@ -195,36 +187,31 @@ fn programs_of_a_user_have_that_users_environment() {
     if !std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t") {
         return skip("privilege: root");
     }
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let script = "echo \\\"$USER $LOGNAME $HOME, $OTHER\\\"; test $USER = nobody";
     let keys = format!(
         "command = [\"sh\", \"-c\", \"{script}\"]\nuser = \"nobody\"\nenvironment = [\"LOGNAME=me\", \"OTHER=x\"]"
     );
-    of_keys(home.path(), &keys);
-    let kept =
-        stdout(&schedlab(home.path(), &["show", "last", "--program-output"]).output().unwrap());
+    of_keys(&home, &keys);
+    let kept = home.ok("show last --program-output");
     assert!(kept.contains("nobody me /nonexistent, x"), "{kept}");
 }
 
 #[test]
 fn a_version_is_one_line_and_one_that_differs_is_noted() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let version = |script: &str| {
         let keys = format!("command = \"true\"\nversion = [\"sh\", \"-c\", \"{script}\"]");
-        let shown = of_keys(home.path(), &keys);
-        let kept =
-            stdout(&schedlab(home.path(), &["show", "last", "--program-output"]).output().unwrap());
+        let shown = of_keys(&home, &keys);
+        let kept = home.ok("show last --program-output");
         assert!(kept.contains("version "), "{shown} {kept}");
-        (kept, newest(home.path()).0)
+        (kept, newest(&home).0)
     };
     let (kept, first) = version("echo; echo one 1.0; echo copyright");
     assert!(kept.contains("version one 1.0") && !kept.contains("copyright"), "{kept}");
     let (kept, second) = version("exit 3");
     assert!(kept.contains("version (version `sh` failed with exit status 3)"), "{kept}");
-    let sides = [format!("plan={first}"), format!("plan={second}")];
-    let words = ["compare", &sides[0], &sides[1], "-v"];
-    let shown = schedlab(home.path(), &words).output().unwrap();
-    let shown = stdout(&shown).split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown = joined(&home.ok(format!("compare plan={first} plan={second} -v")));
     assert!(
         shown.contains("the program is not of one version") && shown.contains("one 1.0 in"),
         "{shown}"
@@ -233,20 +220,16 @@ fn a_version_is_one_line_and_one_that_differs_is_noted() {
 
 #[test]
 fn a_program_is_no_plan_and_a_plan_names_its_file() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let mine = "about = \"mine\"\ncommand = [\"echo\", \"{n}\"]\nparameters = { n = 3 }\n\
                 package = { debian = \"a\", fedora = \"b\" }\n";
-    std::fs::write(home.path().join("mine.toml"), mine).unwrap();
-    let shown = |words: &[&str]| {
-        let output = schedlab(home.path(), words).current_dir(home.path()).output().unwrap();
-        format!("{}{}", stdout(&output), stderr(&output))
-    };
-    let run = shown(&["run", "mine.toml"]);
+    home.write("mine.toml", mine);
+    let run = home.both(None, "run mine.toml");
     assert!(run.contains("this is a program, not a plan") && !run.contains("unknown key"), "{run}");
-    let list = shown(&["list", "workloads", "mine.toml"]);
+    let list = home.ok("list workloads mine.toml");
     assert!(list.contains("echo {n}") && list.contains("fedora=b"), "{list}");
     let plan = plan_of("").replace("use = \"command\"", "use = \"mine\"");
-    let of_mine = |plan: &str| of_plan(home.path(), plan, &["--dry-run"]);
+    let of_mine = |plan: &str| of_plan(&home, plan, &["--dry-run"]);
     assert!(of_mine(&plan).contains("hint: use = \"mine.toml\""), "{}", of_mine(&plan));
     // Lines may end as in other systems' editors, in texts of several lines, too.
     let plan =
@@ -256,9 +239,9 @@ fn a_program_is_no_plan_and_a_plan_names_its_file() {
 
 #[test]
 fn what_would_be_installed_is_said_and_nothing_is() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let keys = "command = \"no-such-program\"\npackage = { debian = \"b a\", fedora = \"c\", arch = \"c\", opensuse = \"c\" }";
-    let of = |keys: &str| of_plan(home.path(), &plan_of(keys), &["--install", "--dry-run"]);
+    let of = |keys: &str| of_plan(&home, &plan_of(keys), &["--install", "--dry-run"]);
     let shown = of(keys);
     assert!(shown.contains("--install would execute: "), "{shown}");
     assert!(shown.contains("install a b") || shown.contains(" c"), "{shown}");
@@ -279,23 +262,22 @@ impl Drop for EndedOnPanic {
 
 #[test]
 fn what_a_killed_schedlab_left_is_ended_by_the_next() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let leave = "trap '' TERM; setsid sh -c 'trap \"\" TERM HUP; echo $$ > left; mv left pid; while :; do sleep 1000; done' & wait";
     let words = ["run", "-q", "--rounds", "1", "--prepare", leave, "--", "true"];
-    let mut killed = schedlab(home.path(), &words).current_dir(home.path()).spawn().unwrap();
-    while !home.path().join("pid").exists() {
+    let mut killed = home.command(&words).spawn().unwrap();
+    while !home.at("pid").exists() {
         assert_eq!(killed.try_wait().unwrap(), None);
         std::thread::yield_now();
     }
     killed.kill().unwrap();
     killed.wait().unwrap();
-    let pid = std::fs::read_to_string(home.path().join("pid")).unwrap();
-    let pid: u32 = pid.trim().parse().unwrap();
+    let pid: u32 = home.read("pid").trim().parse().unwrap();
     let _guard = EndedOnPanic(pid);
     // The command continues, and its runner ends soon after schedlab.
     wait_for("the end of what is left", || {
-        let output = schedlab(home.path(), &["restore"]).output().unwrap();
-        stdout(&output).contains(&format!("(process {pid}) of a killed run: ended")).then_some(())
+        let said = home.ok("restore");
+        said.contains(&format!("(process {pid}) of a killed run: ended")).then_some(())
     });
     assert_gone(pid);
 }
@@ -304,7 +286,7 @@ const SERVER: &str = "trap 'echo ended > log; exit' TERM; echo up; while :; do s
 
 #[test]
 fn a_server_is_there_before_and_gone_after_with_its_folder() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let keys = format!(
         "setup = [\"sh\", \"-c\", \"echo 7 > $1/a\", \"sh\", \"{{folder}}\"]\n\
          server = [\"sh\", \"-c\", \"{SERVER}\"]\nready = \"output:^up$\"\n\
@@ -313,11 +295,10 @@ fn a_server_is_there_before_and_gone_after_with_its_folder() {
          command = [\"sh\", \"-c\", \"echo {{folder}} $A; printf '{{\\\"a\\\": ['; cat {{folder}}/b; echo ']}}'\"]\n\
          [[workload.metric]]\nname = \"n\"\njson = \"/a/0\"\nunit = \"count\"\nbetter = \"higher\"\n"
     );
-    let shown = of_keys(home.path(), &keys);
+    let shown = of_keys(&home, &keys);
     assert_eq!(metric(&outcomes(home.path(), "last")[0], 0, "n"), 7.0, "{shown}");
-    assert_eq!(std::fs::read_to_string(home.path().join("log")).unwrap(), "ended\n");
-    let kept =
-        stdout(&schedlab(home.path(), &["show", "last", "--program-output"]).output().unwrap());
+    assert_eq!(home.read("log"), "ended\n");
+    let kept = home.ok("show last --program-output");
     assert!(kept.contains("round 1, a, default, command, version 1.2"), "{kept}");
     let line = kept.lines().find(|line| line.starts_with('/')).unwrap();
     let (folder, threads) = line.split_once(' ').unwrap();
@@ -326,7 +307,7 @@ fn a_server_is_there_before_and_gone_after_with_its_folder() {
 
 #[test]
 fn a_server_that_is_not_there_or_was_there_before_fails_the_run() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = socket.local_addr().unwrap().port();
     let server = |script: &str, ready: &str| {
@@ -348,26 +329,25 @@ fn a_server_that_is_not_there_or_was_there_before_fails_the_run() {
         ("command = \"true\"\nuser = \"no-such\"\n".to_string(), "no user `no-such`"),
         (server(SERVER, "udp:1"), "says nothing that can be"),
     ] {
-        let shown = of_keys(home.path(), &keys);
+        let shown = of_keys(&home, &keys);
         assert!(shown.contains(expected), "{keys}: {shown}");
     }
-    assert!(!home.path().join("log").exists(), "no server was started where one was");
+    assert!(!home.at("log").exists(), "no server was started where one was");
 }
 
 #[test]
 fn folders_of_a_killed_schedlab_are_removed_by_the_next() {
-    let home = tempfile::tempdir().unwrap();
-    let temporary = home.path().join("tmp");
+    let home = Home::new();
+    let temporary = home.at("tmp");
     std::fs::create_dir(&temporary).unwrap();
     let command = |script: &str| {
-        let mut command =
-            schedlab(home.path(), &["run", "-q", "--rounds", "1", "--", "sh", "-c", script]);
-        command.env("TMPDIR", &temporary).current_dir(home.path());
+        let mut command = home.command(&["run", "-q", "--rounds", "1", "--", "sh", "-c", script]);
+        command.env("TMPDIR", &temporary);
         command
     };
     let mut killed =
         command("mkfifo {folder}/gate; echo > ready; read x < {folder}/gate").spawn().unwrap();
-    while !home.path().join("ready").exists() {
+    while !home.at("ready").exists() {
         assert_eq!(killed.try_wait().unwrap(), None);
         std::thread::yield_now();
     }
@@ -384,7 +364,7 @@ fn folders_of_a_killed_schedlab_are_removed_by_the_next() {
 /// For programs that cannot be installed here, these made-up outputs have their numbers.
 #[test]
 fn numbers_are_found_in_what_programs_that_cannot_be_shipped_print() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let jbb = "Tests are skipped.\nRUN RESULT: hbIR (max attempted) = 9000, hbIR (settled) = 8000, \
                max-jOPS = 7650, critical-jOPS = 1234\n";
     let wrk = "  Latency Distribution (HdrHistogram - Recorded Latency)\n 50.000%    2.11ms\n 99.000%    \
@@ -402,7 +382,7 @@ fn numbers_are_found_in_what_programs_that_cannot_be_shipped_print() {
         ("netperf", "{test}{seconds}", transactions, &[("transactions", 41234.56)]),
     ];
     for (name, words, output, expected) in cases {
-        std::fs::write(home.path().join("output"), output).unwrap();
+        home.write("output", output);
         let server = match *name {
             "netperf" => {
                 "server = [\"sh\", \"-c\", \"echo up; sleep 1000\"]\nready = \"output:up\"\n"
@@ -414,9 +394,9 @@ fn numbers_are_found_in_what_programs_that_cannot_be_shipped_print() {
              [[workload]]\nuse = \"{name}\"\nneeds = \"cat\"\nversion = \"true\"\n{server}\
              command = [\"sh\", \"-c\", \"cat output\", \"{words}\"]\n"
         );
-        std::fs::write(home.path().join("plan.toml"), plan).unwrap();
-        let run = schedlab(home.path(), &["run", "-q", "./plan.toml"]);
-        let output = { run }.current_dir(home.path()).output().unwrap();
+        home.write("plan.toml", plan);
+        let run = home.command("run -q ./plan.toml");
+        let output = { run }.output().unwrap();
         assert!(output.status.success(), "{name}: {output:?}");
         let outcomes = outcomes(home.path(), "last");
         for (metric_name, value) in *expected {
@@ -453,8 +433,8 @@ const ELSEWHERE: &[&str] = &["deathstarbench", "netperf", "specjbb"];
 
 #[test]
 fn every_known_program_runs_and_prints_its_metrics() {
-    let home = tempfile::tempdir().unwrap();
-    let listed = stdout(&schedlab(home.path(), &["list", "workloads"]).output().unwrap());
+    let home = Home::new();
+    let listed = home.ok("list workloads");
     let mut plan = "schema = 1\n[measure]\nrounds = 1\nduration = \"10ms\"\nwarmup = \"0s\"\n\
                     window = \"10ms\"\ngrace = \"5min\"\nrepeat-spoilt = false\n"
         .to_string();
@@ -462,8 +442,8 @@ fn every_known_program_runs_and_prints_its_metrics() {
         let table = format!("[[workload]]\nuse = \"{name}\"\nparameters = {{ {parameters} }}\n");
         plan.push_str(&table);
     }
-    std::fs::write(home.path().join("plan.toml"), plan).unwrap();
-    done(schedlab(home.path(), &["run", "-q", "./plan.toml"]));
+    home.write("plan.toml", plan);
+    home.ok("run -q ./plan.toml");
     let outcomes = outcomes(home.path(), "last");
     let known = SMALLEST.iter().map(|(name, _)| *name).chain(ELSEWHERE.iter().copied());
     let known: std::collections::BTreeSet<&str> = known.collect();

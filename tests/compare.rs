@@ -1,12 +1,13 @@
 //! Verdicts as a user gets them: `run`, `compare`, their formats and their exit codes.
 
 use std::fs;
-use std::path::Path;
+use std::ops::Deref;
 use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
 
-use super::support::{done, ended, plan_ids, schedlab, stderr, stdout};
+use crate::home;
+use crate::support::{done, ended, joined, plan_ids, stderr, stdout};
 
 /// Two equal variants, whose figures the null backend invents at once.
 const PLAN: &str = "schema = 1\ntitle = \"two\"\n[measure]\nrounds = 12\nduration = \"2s\"\n\
@@ -17,16 +18,23 @@ const PLAN: &str = "schema = 1\ntitle = \"two\"\n[measure]\nrounds = 12\nduratio
 const LONE: &str = "schema = 1\ntitle = \"one\"\n[measure]\nrounds = 12\nduration = \"2s\"\n\
     warmup = \"0s\"\nwindow = \"2s\"\n[[workload]]\nuse = \"spin\"\n";
 
-pub struct Home {
-    folder: tempfile::TempDir,
+/// A home with both plans.
+pub struct Home(home::Home);
+
+impl Deref for Home {
+    type Target = home::Home;
+
+    fn deref(&self) -> &home::Home {
+        &self.0
+    }
 }
 
 impl Home {
     fn new() -> Home {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("two.toml"), PLAN).unwrap();
-        fs::write(folder.path().join("one.toml"), LONE).unwrap();
-        Home { folder }
+        let home = home::Home::new();
+        home.write("two.toml", PLAN);
+        home.write("one.toml", LONE);
+        Home(home)
     }
 
     /// A home in which the plan was run once for each seed.
@@ -45,43 +53,39 @@ impl Home {
 
     fn of_plan_with_factor(plan: &str, factor: f64) -> Home {
         let home = Home::new();
-        fs::write(home.path().join("two.toml"), plan).unwrap();
+        home.write("two.toml", plan);
         home.null("./two.toml", &["--seed", "1", "--quiet"]);
         let lines = home.ok(&["export"]);
         let scaled: Vec<String> = lines.lines().map(|line| scaled(line, factor)).collect();
-        fs::write(home.path().join("lines"), scaled.join("\n")).unwrap();
-        fs::remove_dir_all(home.path().join(".local")).unwrap();
-        home.ok(&["import", "lines"]);
+        home.replace_store(&scaled);
         home
     }
 
-    pub fn path(&self) -> &Path {
-        self.folder.path()
+    /// A store with what these lines of an export say, in place of the one that is there.
+    pub fn replace_store(&self, lines: &[String]) {
+        self.write("lines", lines.join("\n"));
+        fs::remove_dir_all(self.at(".local")).unwrap();
+        self.ok(&["import", "lines"]);
     }
 
     fn call(&self, arguments: &[&str]) -> Output {
-        schedlab(self.path(), &with_null(arguments)).output().unwrap()
+        self.0.call(&with_null(arguments))
     }
 
     pub fn ok(&self, arguments: &[&str]) -> String {
-        let output = self.call(arguments);
-        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
-        stdout(&output)
+        self.0.ok(&with_null(arguments))
     }
 
     /// Checks that it fails with this code, which is not 0. Returns its messages.
     pub fn fails(&self, code: i32, arguments: &[&str]) -> String {
-        let output = self.call(arguments);
-        let message = stderr(&output);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
-        message
+        self.0.says(code, &with_null(arguments))
     }
 
     /// Calls it while nobody reads its output. Returns its exit code and its messages.
     fn unread(&self, arguments: &[&str]) -> (Option<i32>, String) {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let mut command = schedlab(self.path(), &with_null(arguments));
+        let mut command = self.command(&with_null(arguments));
         let child = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
         let output = child.wait_with_output().unwrap();
         (output.status.code(), stderr(&output))
@@ -95,15 +99,19 @@ impl Home {
         plan_ids(&self.ok(&["export"]))
     }
 
+    /// The document of a comparison.
+    fn compared(&self, arguments: &[&str]) -> Value {
+        self.json(&with_null(&[&["compare"], arguments, &["--format", "json"]].concat()))
+    }
+
     /// Set, metric and verdict of each headline row of a comparison.
     fn verdicts(&self, arguments: &[&str]) -> Vec<(String, String)> {
-        let json = self.ok(&[&["compare"], arguments, &["--format", "json"]].concat());
-        verdicts(&serde_json::from_str(&json).unwrap())
+        verdicts(&self.compared(arguments))
     }
 }
 
 /// Plans of the null backend are `last` only where they are asked for.
-const LAST: &str = "last,backend=null";
+pub const LAST: &str = "last,backend=null";
 const LAST_3: &str = "last:3,backend=null";
 
 /// The arguments with the null backend's plans instead of `last`.
@@ -198,11 +206,6 @@ fn word(choice: &Value) -> Option<String> {
     choice.as_str().map(str::to_string).or_else(key)
 }
 
-/// Joins words with one space, independent of line breaks.
-pub fn joined(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
 /// The command at the end of a text that repeats its last analysis, without the program's name; its lines are
 /// joined, as by a shell.
 pub fn again(text: &str) -> String {
@@ -234,9 +237,7 @@ fn host_and_lab(in_lab: f64) -> Home {
             scaled(&event.to_string(), factor)
         })
         .collect();
-    fs::write(home.path().join("lines"), lines.join("\n")).unwrap();
-    fs::remove_dir_all(home.path().join(".local")).unwrap();
-    home.ok(&["import", "lines"]);
+    home.replace_store(&lines);
     home
 }
 
@@ -256,10 +257,7 @@ fn a_report_asks_as_the_run_did_unless_it_asks_itself() {
     let lines = home.ok(&["export"]);
     let asked = r#""metrics":["cpus"]"#;
     assert!(lines.contains(asked), "{lines}");
-    fs::write(home.path().join("lines"), lines.replace(asked, r#""metrics":["nonesuch"]"#))
-        .unwrap();
-    fs::remove_dir_all(home.path().join(".local")).unwrap();
-    home.ok(&["import", "lines"]);
+    home.replace_store(&[lines.replace(asked, r#""metrics":["nonesuch"]"#)]);
     let foreign = home.ok(&["report", "last"]);
     assert_eq!(rows(&foreign), [false, true, false], "{foreign}");
 }
@@ -277,10 +275,7 @@ fn fidelity_is_how_often_the_lab_says_what_the_host_says() {
     let words: Vec<String> = again(&text).split(' ').map(str::to_string).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     assert_eq!(home.ok(&words), text, "the command that stands there gives it again");
-    let summary = |home: &Home| -> Value {
-        let json = home.ok(&compare(&["--format", "json"]));
-        serde_json::from_str::<Value>(&json).unwrap()["summary"].clone()
-    };
+    let summary = |home: &Home| home.json(&compare(&["--format", "json"]))["summary"].clone();
     assert_eq!(summary(&home)["signs"], json!({ "count": 1, "of": 1 }));
     assert_eq!(summary(&host_and_lab(2.0))["contradict"], 1);
 
@@ -309,7 +304,7 @@ fn a_plan_for_both_instruments_is_checked_before_it_runs() {
     ];
     for (words, expected) in cases {
         let arguments = [&["run", "--and-lab"], words].concat();
-        let output = schedlab(home.path(), &arguments).output().unwrap();
+        let output = home.0.call(&arguments);
         let message = stderr(&output);
         let is_refused = matches!(output.status.code(), Some(2 | 3));
         assert!(is_refused && message.contains(expected), "{words:?}: {message}");
@@ -317,9 +312,9 @@ fn a_plan_for_both_instruments_is_checked_before_it_runs() {
     }
     // It takes half a minute, and a file keeps it.
     let words = ["run", "./two.toml", "--backend", "lab", "--machine", "twin", "--dry-run"];
-    let message = stderr(&schedlab(home.path(), &words).output().unwrap());
+    let message = home.0.both(None, &words);
     assert!(message.contains("a run measures this machine"), "{message}");
-    assert!(!home.path().join(".local/state/schedlab/machine.toml").exists(), "it was measured");
+    assert!(!home.at(".local/state/schedlab/machine.toml").exists(), "it was measured");
     let message = home.fails(2, &["test", "./two.toml", "--and-lab"]);
     assert!(message.contains("test does not take --and-lab"), "{message}");
 }
@@ -350,10 +345,7 @@ fn variants_plans_and_dates_are_compared() {
     let home = Home::with_runs(&["1", "2"]);
     let ids = home.ids();
     // The comparison as JSON; its exit code does not matter here.
-    let json = |arguments: &[&str]| -> Value {
-        let output = home.call(&[&["compare"], arguments, &["--format", "json"]].concat());
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
-    };
+    let json = |arguments: &[&str]| home.compared(arguments);
     let sides = |document: &Value| -> Vec<(String, Vec<String>)> {
         let sides = analysis(document)["sides"].as_array().unwrap().iter();
         let words = |list: &Value| serde_json::from_value(list.clone()).unwrap();
@@ -530,7 +522,7 @@ fn a_run_prints_the_verdicts_that_it_acts_by_in_every_format_that_has_them() {
 #[test]
 fn a_bisection_takes_no_failure_for_a_bad_commit() {
     let home = Home::new();
-    fs::write(home.path().join("broken.toml"), "schema = 1\n[[nonsense]]\n").unwrap();
+    home.write("broken.toml", "schema = 1\n[[nonsense]]\n");
     let null = |plan: &'static str, more: &[&'static str]| {
         [&["run", plan, "--backend", "null", "--fail-on", "bisect"], more].concat()
     };
@@ -608,9 +600,7 @@ fn rounds_go_on_until_all_is_decided() {
     assert!(printed.contains("SAME"), "{printed}");
     let command = again(&printed);
     assert_eq!(home.ok(&command.split(' ').collect::<Vec<_>>()), printed, "and again");
-    let document: Value =
-        serde_json::from_str(&home.ok(&[&["compare", "--format", "json"], &asked[..]].concat()))
-            .unwrap();
+    let document = home.compared(&asked);
     let looks = &analysis(&document)["method"]["looks"];
     assert_eq!(looks.as_array().unwrap().last().unwrap(), rounds);
     assert_eq!(verdicts(&document), [("spin/throughput".to_string(), "same".to_string())]);
@@ -630,7 +620,7 @@ fn what_was_decided_or_ran_out_of_time_does_not_go_on() {
     let begun: Vec<&str> = events.lines().take(8).collect();
     let imported = |lines: &[&str]| {
         let home = Home::new();
-        fs::write(home.path().join("lines"), lines.join("\n")).unwrap();
+        home.write("lines", lines.join("\n"));
         home.ok(&["import", "lines"]);
         home
     };
@@ -693,10 +683,9 @@ fn a_knob_that_cannot_make_a_difference_is_noted() {
         use = \"spin\"\n[[workload]]\nname = \"both\"\n[[workload.set]]\nname = \"a\"\n\
         use = \"spin\"\n[[workload.set]]\nname = \"b\"\nuse = \"spin\"\n\
         knobs = { nice = 1 }\n";
-    fs::write(home.path().join("knobs.toml"), plan).unwrap();
-    let found = |text: &str| {
-        let document: Value = serde_json::from_str(text).unwrap();
-        let notes = analysis(&document)["notes"].as_array().unwrap().clone();
+    home.write("knobs.toml", plan);
+    let found = |document: &Value| {
+        let notes = analysis(document)["notes"].as_array().unwrap().clone();
         let is_such = |note: &Value| note["note"] == "knob_without_effect";
         notes.into_iter().filter(is_such).collect::<Vec<_>>()
     };
@@ -705,9 +694,9 @@ fn a_knob_that_cannot_make_a_difference_is_noted() {
         json!({ "note": "knob_without_effect", "side": "heavy", "knob": "nice", "works": ["alone"], "scheduler": null }),
         json!({ "note": "knob_without_effect", "side": "heavy", "knob": "cgroup-weight", "works": ["alone", "both"], "scheduler": null }),
     ];
-    let printed = home.null("./knobs.toml", &["--format", "json"]);
+    let printed = home.json("run ./knobs.toml --backend null --format json");
     assert_eq!(found(&printed), expected, "{printed}");
-    assert_eq!(found(&home.ok(&["compare", "--format", "json"])), expected);
+    assert_eq!(found(&home.compared(&[])), expected);
     let dry = home.null("./knobs.toml", &["--dry-run"]);
     let line = |cell: &str| dry.lines().find_map(|line| line.strip_prefix(cell)).unwrap();
     assert_eq!(line("alone / plain: "), "ok");
@@ -715,7 +704,7 @@ fn a_knob_that_cannot_make_a_difference_is_noted() {
     assert_eq!(line("both / nicer: "), "ok");
     let both =
         "alone / heavy: ok, but nice 2 changes nothing: all workers have it; cgroup-weight 1000 ";
-    assert!(dry.split_whitespace().collect::<Vec<_>>().join(" ").contains(both), "{dry}");
+    assert!(joined(&dry).contains(both), "{dry}");
     assert!(line("both / heavy: ").starts_with("ok, but cgroup-weight 1000 "), "{dry}");
 }
 
@@ -723,11 +712,10 @@ fn a_knob_that_cannot_make_a_difference_is_noted() {
 fn aa_measures_the_first_variant_against_itself() {
     let home = Home::new();
     let knobs = PLAN.replace("name = \"plain\"", "name = \"plain\"\npolicy = \"batch\"");
-    fs::write(home.path().join("knobs.toml"), knobs).unwrap();
+    home.write("knobs.toml", knobs);
     let printed = home.null("./knobs.toml", &["--aa"]);
     assert!(joined(&printed).contains(" plain plain-again spin throughput "), "{printed}");
-    let events = home.ok(&["export"]);
-    let started: Value = serde_json::from_str(events.lines().next().unwrap()).unwrap();
+    let started = home.events("").swap_remove(0);
     assert_eq!(started["plan"]["aa"], true);
     let variants = started["plan"]["variants"].as_array().unwrap();
     let names: Vec<&str> = variants.iter().map(|one| one["name"].as_str().unwrap()).collect();
@@ -742,7 +730,7 @@ fn too_few_rounds_are_reported() {
     let home = Home::new();
     let printed = home.null("./two.toml", &["--rounds", "2"]);
     assert!(joined(&printed).contains("open 1 of 1: spin throughput"), "{printed}");
-    let document: Value = serde_json::from_str(&home.ok(&["compare", "--format", "json"])).unwrap();
+    let document = home.compared(&[]);
     let row = &analysis(&document)["works"][0]["sets"][0]["rows"][0];
     let verdict = &row["cells"][1]["judged"]["verdict"];
     let least = &verdict["inconclusive"]["why"]["too_few_rounds"]["least"];
@@ -752,7 +740,7 @@ fn too_few_rounds_are_reported() {
 #[test]
 fn margins_and_metrics_are_what_the_user_says() {
     let home = Home::new();
-    fs::write(home.path().join("two.toml"), PLAN.replace("spin", "schbench")).unwrap();
+    home.write("two.toml", PLAN.replace("spin", "schbench"));
     home.null("./two.toml", &["--quiet"]);
     let worded = ["--margin", "100%", "--margin", "schbench/throughput=0.01%"];
     let found = home.verdicts(&worded);
@@ -764,8 +752,7 @@ fn margins_and_metrics_are_what_the_user_says() {
     let command = again(&home.ok(&[&["compare"], &worded[..]].concat()));
     assert!(command.ends_with("--margin 100% --margin schbench/throughput=0.01%"), "{command}");
     // The other metrics are a separate family, and do not change the headline verdicts.
-    let all = home.ok(&["compare", "--metric", "all", "--format", "json"]);
-    let all: Value = serde_json::from_str(&all).unwrap();
+    let all = home.compared(&["--metric", "all"]);
     assert_eq!(verdicts(&all), home.verdicts(&[]));
     assert!(verdicts_of("explaining", &all).len() > found.len(), "{all}");
     let mail = |more: &[&str]| home.ok(&[&["compare", "--format", "schbench"], more].concat());
@@ -795,7 +782,7 @@ fn margins_and_metrics_are_what_the_user_says() {
         home.fails(2, &["compare", "--margin", &format!("{metric}=1%")]);
     }
     let web = PLAN.replace("use = \"spin\"", "use = \"schbench\"\nname = \"web\"");
-    fs::write(home.path().join("web.toml"), web).unwrap();
+    home.write("web.toml", web);
     home.null("./web.toml", &["--metric", "web/throughput", "--quiet"]);
     assert_eq!(named("web/throughput").len(), 1);
 }
@@ -807,7 +794,7 @@ fn what_cannot_be_compared_is_refused_with_a_hint() {
     let message = home.fails(3, &["compare"]);
     assert_eq!(message, home.fails(3, &["report"]));
     // A refused import leaves a store without plans.
-    fs::write(home.path().join("nothing"), "{}").unwrap();
+    home.write("nothing", "{}");
     home.fails(2, &["import", "nothing"]);
     for arguments in [&["compare"][..], &["compare", "a", "b"], &["compare", "--against", "last"]] {
         let message = home.fails(3, arguments);
@@ -844,7 +831,7 @@ fn switches_of_each_role_stand_next_to_the_throughput() {
     let plan = "schema = 1\ntitle = \"why\"\nprobes = [\"sched\"]\n[measure]\nrounds = 2\n\
         duration = \"800ms\"\nwarmup = \"0s\"\nwindow = \"400ms\"\n[[variant]]\nname = \"default\"\n\
         [[variant]]\nname = \"batch\"\npolicy = \"batch\"\n[[workload]]\nuse = \"pipe\"\n";
-    fs::write(home.path().join("why.toml"), plan).unwrap();
+    home.write("why.toml", plan);
     let ran = home.ok(&["run", "./why.toml"]);
     assert!(ran.contains("throughput") && !ran.contains("_switches"), "the headlines: {ran}");
     let explained = home.ok(&["compare", "last:1", "-v"]);
@@ -852,8 +839,7 @@ fn switches_of_each_role_stand_next_to_the_throughput() {
     let lkml = home.ok(&["compare", "last:1", "--format", "lkml"]);
     assert!(lkml.contains("pong_involuntary_switches_per_op"), "{lkml}");
     assert!(!lkml.contains("preempted_by"), "only what explains most: {lkml}");
-    let json: Value =
-        serde_json::from_str(&home.ok(&["compare", "last:1", "--format", "json"])).unwrap();
+    let json = home.compared(&["last:1"]);
     let rows = analysis(&json)["works"][0]["sets"][0]["rows"].as_array().unwrap();
     for role in ["ping", "pong"] {
         for kind in ["voluntary", "involuntary"] {

@@ -1,13 +1,13 @@
 //! Stores with flipped bits: each answer is right, has a note, or is an error.
 
 use std::fs;
-use std::path::Path;
 use std::process::Output;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::support::{campaign, done, plan_ids, schedlab, stderr, stdout};
+use crate::home::Home;
+use crate::support::{campaign, done, plan_ids, stderr, stdout};
 
 /// Reports name the file of the store, so damaged stores have the same name.
 const DB: &str = "results.db";
@@ -17,12 +17,12 @@ const PLAN: &str = "schema = 1\ntitle = \"damage\"\n[measure]\nrounds = 6\ndurat
     [[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n[[workload]]\nuse = \"schbench\"\n\
     [[expect]]\nmetric = \"throughput\"\nfrom = \"0.5x\"\nto = \"2x\"\n";
 
-fn ask(home: &Path, words: &[&str]) -> Output {
-    schedlab(home, &[words, &["--db", DB]].concat()).output().unwrap()
+fn ask(home: &Home, words: &str) -> Output {
+    home.call(format!("{words} --db {DB}"))
 }
 
 /// Commands that ask a store: an undamaged one is asked by all, each flip by two.
-fn questions(plan: &str) -> Vec<Vec<String>> {
+fn questions(plan: &str) -> Vec<String> {
     let all = [
         "export",
         "report PLAN",
@@ -38,27 +38,23 @@ fn questions(plan: &str) -> Vec<Vec<String>> {
         "run --resume PLAN --quiet",
         "report PLAN",
     ];
-    let words = |text: &str| text.split(' ').map(|word| word.replace("PLAN", plan)).collect();
-    all.map(words).to_vec()
+    all.map(|words| words.replace("PLAN", plan)).to_vec()
 }
 
 /// The id of the plan that is measured into a new store.
-fn measured(home: &Path) -> String {
-    fs::write(home.join("plan.toml"), PLAN).unwrap();
-    done(ask(home, &["run", "plan.toml", "--backend", "null", "--quiet"]));
-    plan_ids(&stdout(&ask(home, &["export"]))).remove(0)
+fn measured(home: &Home) -> String {
+    home.write("plan.toml", PLAN);
+    done(ask(home, "run plan.toml --backend null --quiet"));
+    plan_ids(&stdout(&ask(home, "export"))).remove(0)
 }
 
 #[test]
 fn no_flip_of_a_store_gives_a_wrong_answer_without_a_word() {
-    let home = tempfile::tempdir().unwrap();
-    let db = home.path().join(DB);
-    let questions = questions(&measured(home.path()));
+    let home = Home::new();
+    let db = home.at(DB);
+    let questions = questions(&measured(&home));
     let whole = fs::read(&db).unwrap();
-    let answer = |words: &Vec<String>| {
-        let answer = ask(home.path(), &words.iter().map(String::as_str).collect::<Vec<_>>());
-        (words.join(" "), answer)
-    };
+    let answer = |words: &String| (words.clone(), ask(&home, words));
     let answers: Vec<_> = questions.iter().map(answer).collect();
     for (words, answer) in &answers {
         let is_silent = words.contains("--quiet");
@@ -72,7 +68,7 @@ fn no_flip_of_a_store_gives_a_wrong_answer_without_a_word() {
         let mut bytes = whole.clone();
         bytes[at] ^= 1 << bit;
         for end in ["-wal", "-shm"] {
-            _ = fs::remove_file(home.path().join(format!("{DB}{end}")));
+            _ = fs::remove_file(home.at(format!("{DB}{end}")));
         }
         fs::write(&db, bytes).unwrap();
         for ((words, answer), (_, right)) in questions.iter().map(answer).zip(answers) {
@@ -102,16 +98,15 @@ fn no_flip_of_a_store_gives_a_wrong_answer_without_a_word() {
 
 #[test]
 fn runs_that_are_lost_are_named_left_out_and_made_again() {
-    let home = tempfile::tempdir().unwrap();
-    let call = |words: &[&str]| {
-        let output = ask(home.path(), words);
-        assert!(output.status.success(), "{words:?}: {output:?}");
+    let home = Home::new();
+    let call = |words: &str| {
+        let output = done(ask(&home, words));
         (stdout(&output), stderr(&output))
     };
-    let plan = &measured(home.path());
+    let plan = &measured(&home);
     let ended = |lines: &str| lines.matches("\"event\":\"run_ended\"").count();
-    let (whole, _) = call(&["export"]);
-    let conn = rusqlite::Connection::open(home.path().join(DB)).unwrap();
+    let (whole, _) = call("export");
+    let conn = rusqlite::Connection::open(home.at(DB)).unwrap();
     conn.execute_batch(
         "PRAGMA foreign_keys = ON; DELETE FROM run WHERE round = 2 AND cell = 0;
          UPDATE metric SET value = value + 1
@@ -119,22 +114,23 @@ fn runs_that_are_lost_are_named_left_out_and_made_again() {
     )
     .unwrap();
     drop(conn);
+    let report = format!("report {plan}");
     let hint = format!("; hint: schedlab run --resume {plan} --db {DB}\n");
     let gone = format!("1 run stored of plan `{plan}` is not there: round 2 of cell 0");
-    for words in [&["report", plan][..], &["export"]] {
+    for words in [&report[..], "export"] {
         let (out, said) = call(words);
         assert!(said.contains(&format!("{NOTE}{gone}{hint}")), "{words:?}: {said}");
         assert!(said.contains("round 4 of cell 0 of plan "), "{words:?}: {said}");
         assert!(out.contains("store is damaged"), "{words:?}: {out}");
     }
-    let said = stderr(&ask(home.path(), &["test", &format!("plan={plan}")]));
+    let said = stderr(&ask(&home, &format!("test plan={plan}")));
     assert_eq!((said.matches(NOTE).count(), said.matches(&gone).count()), (2, 1), "{said}");
     // It is the newest plan, and lacks runs.
-    let (_, said) = call(&["run", "--resume", "-q"]);
+    let (_, said) = call("run --resume -q");
     assert_eq!((said.matches(NOTE).count(), said.matches(&gone).count()), (2, 1), "{said}");
-    let (again, said) = call(&["export"]);
+    let (again, said) = call("export");
     assert_eq!((ended(&again), said.as_str()), (ended(&whole), ""));
     assert!(!again.contains("\"status\":\"failed\""), "{again}");
-    let (_, said) = call(&["report", plan]);
+    let (_, said) = call(&report);
     assert!(!said.contains(NOTE), "{said}");
 }

@@ -9,7 +9,8 @@ use flate2::read::GzDecoder;
 use rusqlite::Connection;
 use serde_json::Value;
 
-use crate::support::{checkout, schedlab, stderr, stdout};
+use crate::home::Home;
+use crate::support::checkout;
 
 /// The formats of the store before today's.
 const FORMATS: std::ops::RangeInclusive<i64> = 1..=7;
@@ -67,12 +68,6 @@ pub fn rows(path: &Path) -> BTreeMap<&'static str, i64> {
         Some((*table, conn.query_row(&sql, [], |row| row.get(0)).ok()?))
     };
     TABLES.iter().filter_map(count).collect()
-}
-
-fn answer(home: &Path, arguments: &[&str]) -> String {
-    let output = schedlab(home, arguments).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
-    stdout(&output)
 }
 
 fn events(text: &str) -> Vec<Value> {
@@ -153,22 +148,21 @@ impl MadeUp {
 #[test]
 fn a_store_of_each_earlier_format_answers_and_keeps_its_rows() {
     for format in FORMATS {
-        let home = tempfile::tempdir().unwrap();
-        let home = home.path();
-        let path = store(home, format);
+        let home = Home::new();
+        let path = store(home.path(), format);
         let before = rows(&path);
         assert!(before["run"] >= 12 && before["worker_window"] > 0, "{format}: {before:?}");
         let then = events(&fixture(&format!("format-{format}.jsonl.gz")));
         let plan = made_up(&then);
-        let list = answer(home, &["COLUMNS=200", "list", "runs", "all,backend=null"]);
+        let list = home.ok("COLUMNS=200 list runs all,backend=null");
         assert!(list.contains("6/6     complete"), "{format}: {list}");
-        let show = answer(home, &["show", &plan.id]);
+        let show = home.ok(&["show", &plan.id]);
         assert!(show.contains("12 done, 0 failed, 0 skipped"), "{format}: {show}");
         let selected = format!("plan={}", plan.id);
-        plan.check(&answer(home, &["report", &plan.id, "--format", "csv"]));
-        plan.check(&answer(home, &["compare", &selected, "--format", "csv"]));
+        plan.check(&home.ok(&["report", &plan.id, "--format", "csv"]));
+        plan.check(&home.ok(&["compare", &selected, "--format", "csv"]));
 
-        let now = events(&answer(home, &["export"]));
+        let now = home.events("");
         check_events(format, &then, &now);
         let after = rows(&path);
         let kept: BTreeMap<_, _> =
@@ -198,12 +192,12 @@ fn check_events(format: i64, then: &[Value], now: &[Value]) {
 #[test]
 fn an_export_of_each_earlier_format_is_imported() {
     for format in FORMATS {
-        let [old, new] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let [old, new] = [Home::new(), Home::new()];
         store(old.path(), format);
         let text = fixture(&format!("format-{format}.jsonl.gz"));
-        std::fs::write(new.path().join("old.jsonl"), text).unwrap();
-        answer(new.path(), &["import", "old.jsonl"]);
-        let [stored, imported] = [&old, &new].map(|home| answer(home.path(), &["export"]));
+        new.write("old.jsonl", text);
+        new.ok("import old.jsonl");
+        let [stored, imported] = [&old, &new].map(|home| home.ok("export"));
         // Parts of a plan are joined by an import, so its name and end are others.
         let is_part = |line: &&str| line.contains(r#""sharding":"#) || line.contains("plan_ended");
         let whole = |text: &str| -> Vec<String> {
@@ -216,12 +210,12 @@ fn an_export_of_each_earlier_format_is_imported() {
 /// A plan keeps its meaning: the made-up values depend on it and its seed alone.
 #[test]
 fn a_plan_as_the_first_version_wrote_it_is_measured() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let export = events(&fixture("format-1.jsonl.gz"));
     let plan = export[0]["source"].as_str().unwrap();
-    std::fs::write(home.path().join("plan.toml"), plan).unwrap();
-    answer(home.path(), &["run", "plan.toml", "--backend", "null", "-q"]);
-    let again = events(&answer(home.path(), &["export"]));
+    home.write("plan.toml", plan);
+    home.ok("run plan.toml --backend null -q");
+    let again = home.events("");
     let (again, then) = (made_up(&again), made_up(&export));
     assert_eq!(again.throughput, then.throughput);
 }

@@ -1,12 +1,12 @@
 //! Faults in the middle of a run: workers and runners that die or hang, signals. Real processes; every wait
 //! is for a condition.
 
-use std::path::Path;
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
+use crate::home::Home;
 use crate::pools;
 use crate::support::{
-    self, assert_gone, done, ended, metric, outcomes, schedlab, signal, stderr, stdout, wait_for,
+    assert_gone, done, ended, joined, metric, outcomes, signal, skip, stderr, stdout, wait_for,
 };
 
 /// A plan of one workload, with runs that last until something ends them.
@@ -20,13 +20,16 @@ fn plan(measure: &str, workload: &str) -> String {
     )
 }
 
-pub fn start(home: &Path, plan: &str) -> Child {
-    std::fs::write(home.join("plan.toml"), plan).unwrap();
-    let mut command = schedlab(home, &["run", "./plan.toml"]);
+pub fn start(home: &Home, plan: &str) -> Child {
+    home.write("plan.toml", plan);
+    spawn(home.command("run ./plan.toml"))
+}
+
+fn spawn(mut command: Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn run(home: &Path, plan: &str) -> Output {
+fn run(home: &Home, plan: &str) -> Output {
     start(home, plan).wait_with_output().unwrap()
 }
 
@@ -55,14 +58,14 @@ fn failure(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let text = stdout(output);
     assert!(text.contains("failed"), "{text}");
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    joined(&text)
 }
 
 /// Kills a part of a run, and again when the run is repeated. `part` returns the process to kill, given a
 /// runner and the number of its workers; no worker may be left. Returns the killed processes and schedlab's
 /// output.
 fn killed_twice(
-    home: &Path,
+    home: &Home,
     plan: &str,
     workers: usize,
     part: fn(u32) -> u32,
@@ -86,17 +89,13 @@ fn killed_twice(
 }
 
 /// Checks that a run is missing, and that `--resume` makes it.
-fn assert_missing(home: &Path, output: &Output, why: &str) {
+fn assert_missing(home: &Home, output: &Output, why: &str) {
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let said = stderr(output);
     assert!(said.contains("error: 1 run is missing") && said.contains(why), "{said}");
     assert!(said.contains("; the run is made again\n"), "{said}");
     let command = said.rsplit_once("hint: schedlab ").expect("a command").1;
-    let resumed = schedlab(home, &command.split_whitespace().collect::<Vec<_>>())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let resumed = spawn(home.command(command));
     self::runner(resumed.id(), 1);
     signal(resumed.id(), "-INT");
     assert_eq!(resumed.wait_with_output().unwrap().status.code(), Some(130));
@@ -104,26 +103,26 @@ fn assert_missing(home: &Path, output: &Output, why: &str) {
 
 #[test]
 fn a_run_whose_worker_process_is_killed_twice_is_missing() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let plan = endless("use = \"spin\"\ncount = 2\nworkers = \"processes\"");
-    let ([_, worker], output) = killed_twice(home.path(), &plan, 2, |runner| children(runner)[1]);
+    let ([_, worker], output) = killed_twice(&home, &plan, 2, |runner| children(runner)[1]);
     let reason = format!("worker 1 (spin) of spin (pid {worker}) was killed by signal 9");
-    assert_missing(home.path(), &output, &reason);
+    assert_missing(&home, &output, &reason);
 }
 
 #[test]
 fn a_run_whose_runner_is_killed_twice_is_missing() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let plan = endless("use = \"spin\"\nworkers = \"processes\"");
-    let (_, output) = killed_twice(home.path(), &plan, 1, |runner| runner);
-    assert_missing(home.path(), &output, "the runner died: signal: 9");
+    let (_, output) = killed_twice(&home, &plan, 1, |runner| runner);
+    assert_missing(&home, &output, "the runner died: signal: 9");
 }
 
 #[test]
 fn a_runner_that_hangs_is_killed_at_its_limit() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let short = plan("duration = \"200ms\"\ngrace = \"300ms\"", "use = \"spin\"");
-    let schedlab = start(home.path(), &short.replace("200ms", "600ms"));
+    let schedlab = start(&home, &short.replace("200ms", "600ms"));
     let runner = runner(schedlab.id(), 1);
     signal(runner, "-STOP");
     let output = schedlab.wait_with_output().unwrap();
@@ -138,19 +137,15 @@ fn a_runner_that_hangs_is_killed_at_its_limit() {
 
 #[test]
 fn an_interrupt_leaves_a_resumable_plan_and_no_process() {
-    let home = tempfile::tempdir().unwrap();
-    let schedlab_process = start(home.path(), &endless("use = \"spin\"\ncount = 3"));
+    let home = Home::new();
+    let schedlab_process = start(&home, &endless("use = \"spin\"\ncount = 3"));
     let runner = runner(schedlab_process.id(), 3);
     signal(schedlab_process.id(), "-INT");
     let output = ended(schedlab_process.wait_with_output().unwrap(), 130);
     let said = stderr(&output);
     assert!(said.contains("hint: schedlab run --resume"), "{said}");
     assert_gone(runner);
-    let resumed = schedlab(home.path(), &["run", "--resume", "--quiet"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let resumed = spawn(home.command("run --resume --quiet"));
     self::runner(resumed.id(), 3);
     signal(resumed.id(), "-TERM");
     assert_eq!(resumed.wait_with_output().unwrap().status.code(), Some(130));
@@ -165,12 +160,12 @@ fn a_second_signal_ends_it_at_once_and_names_what_undoes_the_changes() {
     if pools::may_make_a_cpuset() {
         cases.push((pool, true));
     } else {
-        support::skip("privilege to make a cpuset");
+        skip("privilege to make a cpuset");
     }
     for (more, has_changes) in cases {
-        let home = tempfile::tempdir().unwrap();
+        let home = Home::new();
         let plan = format!("{}{more}", endless("use = \"spin\""));
-        let schedlab = start(home.path(), &plan);
+        let schedlab = start(&home, &plan);
         let runner = runner(schedlab.id(), 1);
         signal(schedlab.id(), "-STOP");
         signal(schedlab.id(), "-INT");
@@ -182,18 +177,18 @@ fn a_second_signal_ends_it_at_once_and_names_what_undoes_the_changes() {
         assert_eq!(said.ends_with("hint: schedlab restore\n"), has_changes, "{said}");
         assert!(!said.contains("--resume"), "it was not at once: {said}");
         assert_gone(runner);
-        let restored = stdout(&support::schedlab(home.path(), &["restore"]).output().unwrap());
+        let restored = home.ok("restore");
         assert_eq!(restored.starts_with("nothing to restore"), !has_changes, "{restored}");
     }
 }
 
 #[test]
 fn a_run_that_failed_leaves_no_process_that_counts_against_the_limits_of_the_next() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let workload = "use = \"spin\"\ncount = 200\nworkers = \"processes\"";
     let text = plan("duration = \"50ms\"\nwindow = \"50ms\"", workload);
     let text = text.replace("rounds = 1", "rounds = 2");
-    let schedlab = start(home.path(), &text);
+    let schedlab = start(&home, &text);
     let first = runner(schedlab.id(), 200);
     signal(first, "-KILL");
     wait_for("the next runner", || {
@@ -208,13 +203,11 @@ fn a_run_that_failed_leaves_no_process_that_counts_against_the_limits_of_the_nex
 
 #[test]
 fn what_nohup_ignores_stays_ignored() {
-    let home = tempfile::tempdir().unwrap();
-    std::fs::write(home.path().join("plan.toml"), plan("duration = \"800ms\"", "use = \"spin\""))
-        .unwrap();
+    let home = Home::with_plan(plan("duration = \"800ms\"", "use = \"spin\""));
     let script = format!("trap '' HUP; exec {} run ./plan.toml", env!("CARGO_BIN_EXE_schedlab"));
-    let mut shell = std::process::Command::new("sh");
+    let mut shell = Command::new("sh");
     shell.args(["-c", &script]).env("HOME", home.path()).current_dir(home.path());
-    let process = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let process = spawn(shell);
     runner(process.id(), 1);
     signal(process.id(), "-HUP");
     done(process.wait_with_output().unwrap());
@@ -222,11 +215,11 @@ fn what_nohup_ignores_stays_ignored() {
 
 #[test]
 fn a_runner_ends_at_its_limit_while_schedlab_is_stopped() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     // One window's message is larger than a pipe.
     let workload = "use = \"burnwait\"\nqueue = [\"burn 1\", \"wait 50ms\"]\ncount = 1500";
     // Long enough to be seen on a busy machine.
-    let schedlab = start(home.path(), &plan("duration = \"4s\"\ngrace = \"100ms\"", workload));
+    let schedlab = start(&home, &plan("duration = \"4s\"\ngrace = \"100ms\"", workload));
     let runner = runner(schedlab.id(), 1500);
     // Nothing reads the pipe, so the measuring thread waits without end.
     signal(schedlab.id(), "-STOP");
@@ -237,21 +230,21 @@ fn a_runner_ends_at_its_limit_while_schedlab_is_stopped() {
 
 #[test]
 fn two_do_not_measure_each_other() {
-    let home = tempfile::tempdir().unwrap();
-    let mut first = start(home.path(), &endless("use = \"spin\""));
+    let home = Home::new();
+    let mut first = start(&home, &endless("use = \"spin\""));
     runner(first.id(), 1);
-    let second = ended(schedlab(home.path(), &["run", "smoke"]), 3);
-    assert!(stderr(&second).contains("another schedlab is measuring"), "{}", stderr(&second));
+    let said = home.says(3, "run smoke");
+    assert!(said.contains("another schedlab is measuring"), "{said}");
     first.kill().unwrap();
     first.wait().unwrap();
-    done(schedlab(home.path(), &["run", "smoke"]));
+    home.ok("run smoke");
 }
 
 #[test]
 fn killing_schedlab_ends_runner_and_workers() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let workload = "use = \"pipe\"\ncount = 2\nworkers = \"processes\"";
-    let mut schedlab = start(home.path(), &endless(workload));
+    let mut schedlab = start(&home, &endless(workload));
     let runner = runner(schedlab.id(), 4);
     let workers = children(runner);
     schedlab.kill().unwrap();
@@ -265,12 +258,12 @@ fn every_workload_runs_as_threads_and_where_it_can_as_processes() {
     // Programs are processes anyway: tests/commands.rs.
     for workload in specs.filter(|spec| !spec.runs_programs).map(|spec| spec.name) {
         for workers in ["threads", "processes"] {
-            let home = tempfile::tempdir().unwrap();
+            let home = Home::new();
             let text = plan(
                 "duration = \"300ms\"\nwindow = \"100ms\"",
                 &format!("use = \"{workload}\"\nworkers = \"{workers}\""),
             );
-            let output = run(home.path(), &text);
+            let output = run(&home, &text);
             let refused = stderr(&output).contains("threads");
             match output.status.code() {
                 Some(0) => {
@@ -287,8 +280,8 @@ fn every_workload_runs_as_threads_and_where_it_can_as_processes() {
 
 #[test]
 fn a_worker_set_that_cannot_start_says_why() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let workload = "use = \"forkexec\"\nhow = \"exec\"\nprogram = \"/there/is/none\"";
-    let output = run(home.path(), &plan("duration = \"100ms\"", workload));
+    let output = run(&home, &plan("duration = \"100ms\"", workload));
     assert!(failure(&output).contains("/there/is/none"), "{}", stdout(&output));
 }

@@ -5,53 +5,50 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::expect::{FAILS, HOLDS, PLAN, assert_refused, test};
-use crate::support::{checkout, schedlab, stderr, stdout};
+use crate::home::Home;
+use crate::support::{checkout, done, ended, stdout};
 
 const FINDING: &str =
     "[finding]\nsource = \"1234567\"\npublished = \"twice <as> fast\"\nload = \"its own\"\n";
 
 #[test]
 fn a_plan_with_a_finding_says_what_became_of_it() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let cases = [
         (vec![HOLDS], 0, "REPRODUCED", "reproduced"),
         (vec![HOLDS, FAILS], 1, "CONTRADICTED", "contradicted"),
     ];
     for (expectations, code, word, outcome) in cases {
         let plan = format!("{PLAN}{}{FINDING}learned = \"much\"\n", expectations.concat());
-        let text = test(home.path(), &plan, &[]);
-        let shown = stdout(&text);
-        assert_eq!(text.status.code(), Some(code), "{shown} {}", stderr(&text));
+        let shown = stdout(&ended(test(&home, &plan, &[]), code));
         assert!(shown.contains(&format!("plan.toml: {word}: ")), "{shown}");
         assert!(shown.contains("twice <as> fast") && shown.contains("learned  much"), "{shown}");
         assert!(shown.contains(&format!("1 finding: 1 {word}")), "{shown}");
-        let json = stdout(&test(home.path(), &plan, &["--format", "json"]));
+        let json = stdout(&test(&home, &plan, &["--format", "json"]));
         let json: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json[0]["finding"]["outcome"], outcome);
         assert_eq!(json[0]["finding"]["source"], "1234567");
     }
-    let plain = stdout(&test(home.path(), &format!("{PLAN}{HOLDS}"), &[]));
+    let plain = stdout(&test(&home, &format!("{PLAN}{HOLDS}"), &[]));
     assert!(!plain.contains("finding"), "{plain}");
 }
 
 #[test]
 fn what_virtual_time_cannot_show_is_not_run_and_is_no_failure() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let plan = format!("{PLAN}{FINDING}not-modelled = \"it has no caches\"\n");
-    let text = test(home.path(), &plan, &[]);
-    let shown = stdout(&text);
-    assert!(text.status.success(), "{shown} {}", stderr(&text));
+    let shown = stdout(&done(test(&home, &plan, &[])));
     assert!(shown.contains("plan.toml: NOT MODELLED: it has no caches"), "{shown}");
     assert!(shown.contains("1 finding: 1 NOT MODELLED"), "{shown}");
-    let junit = stdout(&test(home.path(), &plan, &["--format", "junit"]));
+    let junit = stdout(&test(&home, &plan, &["--format", "junit"]));
     assert!(junit.contains("skipped=\"1\"") && junit.contains("it has no caches"), "{junit}");
-    let runs = schedlab(home.path(), &["list", "runs"]).output().unwrap();
-    assert!(!stdout(&runs).contains("other"), "{}", stdout(&runs));
+    let runs = home.both(None, "list runs");
+    assert!(!runs.contains("other"), "{runs}");
 }
 
 #[test]
 fn a_wrong_finding_is_refused_with_the_place() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let cases = [
         (format!("{HOLDS}{}", FINDING.replace("source", "sources")), "has no `source`"),
         (format!("{HOLDS}{}", FINDING.replace("source", "sources")), "did you mean `source`?"),
@@ -61,29 +58,24 @@ fn a_wrong_finding_is_refused_with_the_place() {
         (format!("{HOLDS}finding = 3\n"), "not known here"),
     ];
     for (wrong, expected) in cases {
-        assert_refused(home.path(), &wrong, expected);
+        assert_refused(&home, &wrong, expected);
     }
 }
 
 #[test]
 fn findings_are_asked_for_by_name() {
-    let home = tempfile::tempdir().unwrap();
-    let call = |words: &[&str]| schedlab(home.path(), words).output().unwrap();
-    let unknown = call(&["test", "--findings", "run-to-partiy"]);
-    assert_eq!(unknown.status.code(), Some(2));
-    assert!(stderr(&unknown).contains("did you mean `run-to-parity`?"), "{}", stderr(&unknown));
+    let home = Home::new();
+    let said = home.says(2, "test --findings run-to-partiy");
+    assert!(said.contains("did you mean `run-to-parity`?"), "{said}");
     // Nothing is cached here, and only the kernels of this finding are named.
-    let missing = call(&["test", "--findings", "fair-sleepers"]);
-    let message = stderr(&missing);
-    assert_eq!(missing.status.code(), Some(3), "{message}");
+    let message = home.says(3, "test --findings fair-sleepers");
     assert!(
         message.contains("hint: schedlab kernel get debian:6.1 debian:6.12 debian:6.18"),
         "{message}"
     );
-    let null = call(&["test", "--findings", "fair-sleepers", "--backend", "null"]);
-    assert!(stdout(&null).contains("1 finding: "), "{} {}", stdout(&null), stderr(&null));
-    assert!(stdout(&null).contains("published  "), "{}", stdout(&null));
-    let detail = stdout(&call(&["list", "findings", "fair-sleepers"]));
+    let null = home.both(None, "test --findings fair-sleepers --backend null");
+    assert!(null.contains("1 finding: ") && null.contains("published  "), "{null}");
+    let detail = home.ok("list findings fair-sleepers");
     assert!(detail.contains("published") && detail.contains("load"), "{detail}");
 }
 

@@ -9,50 +9,46 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use tempfile::TempDir;
 
-use crate::support::{done, ended, schedlab, signal, skip, stderr, stdout, wait_for};
+use crate::home::{Home, Words};
+use crate::support::{done, ended, signal, skip, stderr, stdout, wait_for, write_script};
 
 const NODES: usize = 3;
 const DAEMONS: [&str; 4] = ["munged", "slurmctld", "slurmd", "sbatch"];
 
 /// A plan of the null backend with `rounds` rounds of six cells.
-fn plan(home: &Path, rounds: u32) {
+fn plan(home: &Home, rounds: u32) {
     let text = format!(
         "schema = 1\ntitle = \"fleet\"\n[measure]\nrounds = {rounds}\nduration = \"1s\"\n\
          [[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n\
          [[workload]]\nuse = \"spin\"\nbatch = [10, 20, 30]\n"
     );
-    fs::write(home.join("plan.toml"), text).unwrap();
+    home.write("plan.toml", text);
 }
 
-const RUN: [&str; 5] = ["run", "./plan.toml", "--backend", "null", "--quiet"];
+const RUN: &str = "run ./plan.toml --backend null --quiet";
 
 /// The events of the newest plan of a store, without the parts that differ in every plan.
-fn events(home: &Path, db: &str) -> Vec<Value> {
+fn events(home: &Home, db: &str) -> Vec<Value> {
     let id = id(home, db);
-    let export = done(schedlab(home, &["export", &id, "--db", db]));
-    let text = stdout(&export);
-    let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let plain = |mut event: Value| {
         ["id", "started_unix_ns"].iter().for_each(|own| event[*own] = Value::Null);
         event
     };
-    events.map(plain).collect()
+    home.events(&format!("{id} --db {db}")).into_iter().map(plain).collect()
 }
 
 /// The beginning of the id of a store's only plan.
-fn id(home: &Path, db: &str) -> String {
-    let list = schedlab(home, &["list", "runs", "--db", db]).output().unwrap();
-    let text = stdout(&list);
+fn id(home: &Home, db: &str) -> String {
+    let text = home.ok(format!("list runs --db {db}"));
     let rows: Vec<&str> = text.lines().skip(1).collect();
     assert_eq!(rows.len(), 1, "{text}");
     rows[0].split_whitespace().next().expect("an id").to_string()
 }
 
 /// The events of the same plan on this machine.
-fn at_home(home: &Path) -> Vec<Value> {
-    done(schedlab(home, &RUN).args(["--db", "home.db"]));
+fn at_home(home: &Home) -> Vec<Value> {
+    done(home.command(RUN).args(["--db", "home.db"]));
     events(home, "home.db")
 }
 
@@ -63,8 +59,8 @@ struct Controller {
 }
 
 impl Controller {
-    fn start(mut command: Command, home: &Path) -> Controller {
-        let log = home.join("controller.log");
+    fn start(mut command: Command, home: &Home) -> Controller {
+        let log = home.at("controller.log");
         let file = File::create(&log).unwrap();
         command.stdout(file.try_clone().unwrap()).stderr(file).stdin(Stdio::null());
         Controller { child: command.spawn().unwrap(), log }
@@ -98,7 +94,7 @@ impl Drop for Controller {
 
 /// slurmctld, three slurmd and munged; all end with it.
 struct Cluster {
-    home: TempDir,
+    home: Home,
     daemons: Vec<(String, Child)>,
 }
 
@@ -109,7 +105,7 @@ impl Cluster {
             skip("Slurm and munge (scripts/need.sh fleet)");
             return None;
         }
-        let home = TempDir::new().unwrap();
+        let home = Home::new();
         let mut cluster = Cluster { home, daemons: Vec::new() };
         cluster.configure();
         let munge = cluster.path("munge");
@@ -133,7 +129,7 @@ impl Cluster {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.home.path().join(name)
+        self.home.at(name)
     }
 
     fn configure(&self) {
@@ -200,16 +196,16 @@ impl Cluster {
         stdout(&command.args(words).env("SLURM_CONF", self.path("slurm.conf")).output().unwrap())
     }
 
-    fn schedlab(&self, words: &[&str]) -> Command {
-        let mut command = schedlab(self.home.path(), words);
+    fn schedlab(&self, words: impl Words) -> Command {
+        let mut command = self.home.command(words);
         command.env("SLURM_CONF", self.path("slurm.conf"));
         command
     }
 
     fn run(&self) -> Controller {
-        let mut command = self.schedlab(&RUN);
+        let mut command = self.schedlab(RUN);
         command.args(["--db", "fleet.db", "--fleet", "slurm"]);
-        Controller::start(command, self.home.path())
+        Controller::start(command, &self.home)
     }
 
     /// The process of a task that has begun, stopped.
@@ -273,7 +269,7 @@ fn daemon(name: &str) -> Option<PathBuf> {
 #[test]
 fn a_cluster_gives_what_this_machine_gives_also_where_a_task_runs_twice() {
     let Some(cluster) = Cluster::start() else { return };
-    let home = cluster.home.path();
+    let home = &cluster.home;
     plan(home, 60);
     let controller = cluster.run();
     let task = cluster.stop_a_task();
@@ -289,7 +285,7 @@ fn a_cluster_gives_what_this_machine_gives_also_where_a_task_runs_twice() {
     assert!(shown.contains("Restarts=1"), "{shown}");
     assert_eq!(events(home, "fleet.db"), at_home(home));
     wait_for("nothing left with Slurm", || cluster.queue().is_empty().then_some(()));
-    let left = fs::read_dir(home.join(".local/state/schedlab/fleet")).unwrap().count();
+    let left = fs::read_dir(home.at(".local/state/schedlab/fleet")).unwrap().count();
     assert_eq!(left, 0, "the folder of a plan that has ended is removed");
 }
 
@@ -298,27 +294,23 @@ fn an_interrupted_plan_is_cancelled_and_goes_on() {
     let Some(cluster) = Cluster::start() else {
         return;
     };
-    let home = cluster.home.path();
+    let home = &cluster.home;
     plan(home, 60);
     let controller = cluster.run();
     cluster.stop_a_task();
     let id = wait_for("the plan", || {
-        let plans = fs::read_dir(home.join(".local/state/schedlab/arrays")).ok()?;
+        let plans = fs::read_dir(home.at(".local/state/schedlab/arrays")).ok()?;
         plans.flatten().next()?.file_name().into_string().ok()
     });
-    let again = ["run", "--resume", &id, "--db", "fleet.db", "--fleet", "slurm", "--quiet"];
-    let second = ended(cluster.schedlab(&again), 3);
-    assert!(
-        stderr(&second).contains("another schedlab is running the plan"),
-        "{}",
-        stderr(&second)
-    );
+    let again = format!("run --resume {id} --db fleet.db --fleet slurm --quiet");
+    let second = stderr(&ended(cluster.schedlab(&*again), 3));
+    assert!(second.contains("another schedlab is running the plan"), "{second}");
     signal(controller.child.id(), "-INT");
     let (status, said) = controller.end();
     assert_eq!(status.code(), Some(130), "{said}");
     assert!(said.contains(&format!("--resume {id} --db fleet.db --fleet slurm")), "{said}");
     wait_for("the jobs' end", || cluster.queue().is_empty().then_some(()));
-    done(cluster.schedlab(&again));
+    done(cluster.schedlab(again));
     assert_eq!(run_events(&events(home, "fleet.db")), run_events(&at_home(home)));
 }
 
@@ -332,8 +324,7 @@ fn a_slurmctld_that_is_restarted_is_waited_for() {
     let Some(mut cluster) = Cluster::start() else {
         return;
     };
-    let home = cluster.home.path().to_path_buf();
-    plan(&home, 60);
+    plan(&cluster.home, 60);
     let controller = cluster.run();
     let task = cluster.stop_a_task();
     cluster.end("slurmctld");
@@ -343,18 +334,17 @@ fn a_slurmctld_that_is_restarted_is_waited_for() {
     signal(task, "-CONT");
     let (status, said) = controller.end();
     assert!(status.success(), "{said}");
-    assert_eq!(events(&home, "fleet.db"), at_home(&home));
+    assert_eq!(events(&cluster.home, "fleet.db"), at_home(&cluster.home));
 }
 
-const HOSTS: [&str; 7] =
-    ["run", "./plan.toml", "--backend", "null", "--fleet", "slurm,exclusive", "--db=fleet.db"];
+const HOSTS: &str = "run ./plan.toml --backend null --fleet slurm,exclusive --db=fleet.db";
 
 #[test]
 fn each_host_measures_the_whole_plan_and_goes_on_after_an_interruption() {
     let Some(cluster) = Cluster::start() else { return };
-    let home = cluster.home.path();
+    let home = &cluster.home;
     plan(home, 400);
-    let mut command = cluster.schedlab(&HOSTS);
+    let mut command = cluster.schedlab(HOSTS);
     command.args(["--rounds", "300"]);
     let controller = Controller::start(command, home);
     let hosts = wait_for("three hosts", || {
@@ -368,23 +358,21 @@ fn each_host_measures_the_whole_plan_and_goes_on_after_an_interruption() {
     wait_for("the jobs' end", || cluster.queue().is_empty().then_some(()));
     let again = said.lines().find_map(|line| line.split_once("schedlab run ")).expect(&said).1;
     assert!(again.ends_with(" --db fleet.db --fleet slurm,exclusive"), "{again}");
-    let words: Vec<&str> = std::iter::once("run").chain(again.split(' ')).collect();
-    let resumed = cluster.schedlab(&words).output().unwrap();
+    let resumed = cluster.schedlab(format!("run {again}")).output().unwrap();
     let said = stderr(&resumed);
     assert!(said.contains("n2: "), "{said}");
-    let list = schedlab(home, &["list", "runs", "--db", "fleet.db"]).output().unwrap();
-    let list = stdout(&list);
+    let list = home.ok("list runs --db fleet.db");
     assert_eq!(list.matches("300/300").count(), NODES, "{list}");
     assert_eq!(list.matches("fleet-").count(), NODES, "{list}");
     // The nodes are one machine, and count here as one draw.
     assert!(stdout(&resumed).contains("over 1 host"), "{}{said}", stdout(&resumed));
-    let left = fs::read_dir(home.join(".local/state/schedlab/fleet")).unwrap().count();
+    let left = fs::read_dir(home.at(".local/state/schedlab/fleet")).unwrap().count();
     assert_eq!(left, 0, "the folder of a fleet that has ended is removed");
 }
 
 /// Stubs of Slurm's programs, which note how they are called.
 struct Stubs {
-    home: TempDir,
+    home: Home,
 }
 
 /// Notes the call, and sets `last` to the last task of an array that is not only a test.
@@ -412,8 +400,8 @@ done"#;
 impl Stubs {
     /// `submit` is what sbatch does with an array whose last task is `$last`, except in a test.
     fn new(submit: &str) -> Stubs {
-        let home = TempDir::new().unwrap();
-        fs::create_dir(home.path().join("bin")).unwrap();
+        let home = Home::new();
+        fs::create_dir(home.at("bin")).unwrap();
         let stubs = Stubs { home };
         let calls = stubs.path("calls").display().to_string();
         let script = SBATCH.replace("CALLS", &calls).replace("SUBMIT", submit);
@@ -422,22 +410,20 @@ impl Stubs {
         stubs
             .put("squeue", &format!("cat '{}' 2>/dev/null; exit 0", stubs.path("queue").display()));
         stubs.put("scancel", &format!("echo \"scancel $*\" >>'{calls}'"));
-        plan(stubs.home.path(), 2);
+        plan(&stubs.home, 2);
         stubs
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.home.path().join(name)
+        self.home.at(name)
     }
 
     fn put(&self, name: &str, script: &str) {
-        let path = self.path("bin").join(name);
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        write_script(&self.path("bin").join(name), script);
     }
 
-    fn schedlab(&self, words: &[&str]) -> Command {
-        let mut command = schedlab(self.home.path(), words);
+    fn schedlab(&self, words: impl Words) -> Command {
+        let mut command = self.home.command(words);
         command.env("PATH", format!("{}:/usr/bin:/bin", self.path("bin").display()));
         command
     }
@@ -447,7 +433,7 @@ impl Stubs {
     }
 
     fn asked(&self, fleet: &str, more: &[&str]) -> Command {
-        let mut command = self.schedlab(&RUN);
+        let mut command = self.schedlab(RUN);
         command.args(["--db", "fleet.db", "--fleet", fleet]).args(more);
         command
     }
@@ -482,7 +468,7 @@ fn a_task_that_ran_twice_counts_once() {
         .env("RESTARTS", "1 0")
         .output();
     done(run.unwrap());
-    assert_eq!(events(stubs.home.path(), "fleet.db"), at_home(stubs.home.path()));
+    assert_eq!(events(&stubs.home, "fleet.db"), at_home(&stubs.home));
     let calls = stubs.calls();
     let array = calls.lines().find(|call| !call.contains("--test-only")).unwrap();
     for option in ["--time=5 --partition=a b ", " --array=0-0%2 ", " --requeue ", " --exclusive "] {
@@ -519,7 +505,7 @@ fn answers_elsewhere(stubs: &Stubs, folder: &Path) -> Vec<String> {
 #[test]
 fn answers_that_differ_are_an_alarm_and_both_are_kept() {
     let stubs = Stubs::new("");
-    let home = stubs.home.path();
+    let home = &stubs.home;
     let controller = Controller::start(stubs.run(&[]), home);
     let folder = stubs.submitted();
     let name = folder.file_name().unwrap().to_str().unwrap().to_string();
@@ -542,9 +528,8 @@ fn answers_that_differ_are_an_alarm_and_both_are_kept() {
     assert_eq!(status.code(), Some(3), "{said}");
     assert!(said.contains("error: two nodes gave different answers"), "{said}");
     assert!(folder.join("answers/1-0.0").exists() && folder.join("answers/1-0.1").exists());
-    let show =
-        schedlab(home, &["show", &id(home, "fleet.db"), "--db", "fleet.db"]).output().unwrap();
-    assert!(stdout(&show).contains("two nodes gave"), "{}", stdout(&show));
+    let show = home.ok(format!("show {} --db fleet.db", id(home, "fleet.db")));
+    assert!(show.contains("two nodes gave"), "{show}");
 }
 
 #[test]
@@ -552,24 +537,20 @@ fn what_slurm_does_not_take_is_an_error_before_anything_runs() {
     let refuses = "printf 'sbatch: error: invalid partition specified: \\033[2Jx\\n' >&2; exit 1";
     let stubs = Stubs::new("");
     stubs.put("sbatch", refuses);
-    let run = stubs.asked("slurm,partition=x", &[]).output().unwrap();
-    let said = stderr(&run);
-    assert_eq!(run.status.code(), Some(3), "{said}");
+    let said = stderr(&ended(stubs.asked("slurm,partition=x", &[]), 3));
     assert!(said.contains("sbatch: error: invalid partition specified: \\u{1b}[2Jx"), "{said}");
     let left = fs::read_dir(stubs.path(".local/state/schedlab/fleet")).unwrap().count();
     assert_eq!(left, 0, "nothing was submitted");
     fs::remove_file(stubs.path("bin/sbatch")).unwrap();
     let mut run = stubs.run(&[]);
     // The real programs may be on the PATH.
-    let run = run.env("PATH", stubs.path("bin")).output().unwrap();
-    let said = stderr(&run);
-    assert_eq!(run.status.code(), Some(3), "{said}");
+    let said = stderr(&ended(run.env("PATH", stubs.path("bin")), 3));
     assert!(
         said.contains("there is no `sbatch` on the PATH") && said.contains("slurm-client"),
         "{said}"
     );
-    let list = schedlab(stubs.home.path(), &["list", "runs", "--db", "fleet.db"]).output().unwrap();
-    assert!(!stdout(&list).contains("fleet"), "{}", stdout(&list));
+    let list = stdout(&stubs.home.call("list runs --db fleet.db"));
+    assert!(!list.contains("fleet"), "{list}");
     for (more, text) in [
         (["--fleet", "slurm"].as_slice(), "--fleet slurm,exclusive measures"),
         (
@@ -587,7 +568,7 @@ fn what_slurm_does_not_take_is_an_error_before_anything_runs() {
         (&["--fleet", "slurm,exclusive", "--", "-n4"], "sets sbatch's option -n"),
         (&["--fleet", "slurm,exclusive", "--rounds", "0"], "--rounds"),
     ] {
-        let run = ended(stubs.schedlab(&["run", "./plan.toml"]).args(more), 2);
+        let run = ended(stubs.schedlab("run ./plan.toml").args(more), 2);
         assert!(stderr(&run).contains(text), "{}", stderr(&run));
     }
 }
@@ -595,9 +576,7 @@ fn what_slurm_does_not_take_is_an_error_before_anything_runs() {
 #[test]
 fn runs_that_no_task_answers_are_missing_in_the_end() {
     let stubs = Stubs::new("printf 'no room on \\033[2Jthis node\\n' >\"$2/output/$4-0\"");
-    let run = stubs.run(&[]).output().unwrap();
-    let said = stderr(&run);
-    assert_eq!(run.status.code(), Some(3), "{said}");
+    let said = stderr(&ended(stubs.run(&[]), 3));
     assert!(
         said.contains("which are submitted again")
             && said.contains("no room on \\u{1b}[2Jthis node"),
@@ -605,7 +584,7 @@ fn runs_that_no_task_answers_are_missing_in_the_end() {
     );
     assert!(said.contains("12 runs are missing") && said.contains("3 tasks have ended"), "{said}");
     assert!(said.contains("\nhint: schedlab run --resume "), "{said}");
-    assert_eq!(run_events(&events(stubs.home.path(), "fleet.db")).len(), 0);
+    assert_eq!(run_events(&events(&stubs.home, "fleet.db")).len(), 0);
     assert_eq!(stubs.arrays(), 3);
 }
 
@@ -617,10 +596,8 @@ fn a_host_that_can_measure_nothing_says_why() {
     let plan = "schema = 1\n[measure]\nrounds = 1\nduration = \"10ms\"\nwarmup = \"0s\"\n\
                 [[workload]]\nuse = \"command\"\ncommand = [\"false\"]\n";
     fs::write(stubs.path("plan.toml"), plan).unwrap();
-    let words = ["run", "./plan.toml", "--fleet", "slurm,exclusive", "--db", "fleet.db"];
-    let run = stubs.schedlab(&words).output().unwrap();
-    let said = stderr(&run);
-    assert_eq!(run.status.code(), Some(3), "{said}");
+    let words = "run ./plan.toml --fleet slurm,exclusive --db fleet.db";
+    let said = stderr(&ended(stubs.schedlab(words), 3));
     assert!(said.contains("n1 has measured nothing: "), "{said}");
     assert!(said.contains("no run could be measured") && said.contains("exit status"), "{said}");
     assert!(!said.contains("has not finished"), "{said}");
@@ -629,7 +606,7 @@ fn a_host_that_can_measure_nothing_says_why() {
 #[test]
 fn what_a_killed_controller_left_is_cancelled_and_its_answers_count() {
     let stubs = Stubs::new(MAKES_TASKS);
-    let home = stubs.home.path();
+    let home = &stubs.home;
     // sbatch has made the task, and does not return.
     let block = format!("{MAKES_TASKS}\ntouch '{}'\nexec sleep 50", stubs.path("made").display());
     let text = fs::read_to_string(stubs.path("bin/sbatch")).unwrap();
@@ -640,12 +617,11 @@ fn what_a_killed_controller_left_is_cancelled_and_its_answers_count() {
     wait_for("the task's end", || stubs.path("made").exists().then_some(()));
     controller.child.kill().unwrap();
     controller.child.wait().unwrap();
-    let restore = stubs.schedlab(&["restore"]).output().unwrap();
+    let restore = stubs.schedlab("restore").output().unwrap();
     assert!(stdout(&restore).contains("of a killed run: cancelled"), "{restore:?}");
     assert!(stubs.calls().lines().last().unwrap().starts_with("scancel --name=schedlab-20"));
     let id = id(home, "fleet.db");
-    let words = ["run", "--resume", &id, "--db", "fleet.db", "--fleet", "slurm", "--quiet"];
-    done(stubs.schedlab(&words));
+    done(stubs.schedlab(format!("run --resume {id} --db fleet.db --fleet slurm --quiet")));
     assert_eq!(run_events(&events(home, "fleet.db")), run_events(&at_home(home)));
     assert_eq!(stubs.arrays(), 1, "all was answered by then");
 }

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
@@ -11,7 +10,8 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use crate::support::{schedlab, skip, stderr, stdout};
+use crate::home::Home;
+use crate::support::{joined, schedlab, skip, stderr, stdout, write_script};
 
 /// Each notes how it was called. `$F` is the folder of the machine.
 const STUBS: &[(&str, &str)] = &[
@@ -79,11 +79,9 @@ impl Machine {
 
     /// A program that notes how it was called.
     pub fn stub(&self, name: &str, body: &str) {
-        let path = self.path("bin").join(name);
         let folder = self.folder.path().display();
         let note = format!("echo \"{name} $*\" >>\"$F/calls\"");
-        fs::write(&path, format!("#!/bin/sh\nF='{folder}'\n{note}\n{body}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        write_script(&self.path("bin").join(name), &format!("F='{folder}'\n{note}\n{body}"));
     }
 
     pub fn path(&self, below: &str) -> PathBuf {
@@ -442,24 +440,24 @@ fn kernels_are_listed_repaired_and_removed() {
 
 #[test]
 fn an_image_that_is_too_large_is_called_that() {
-    let home = TempDir::new().unwrap();
-    let image = home.path().join("bzImage");
+    let home = Home::new();
+    let image = home.at("bzImage");
     fs::File::create(&image).unwrap().set_len(3 << 30).unwrap();
     let plan = format!(
         "schema = 1\ntitle = \"x\"\n[measure]\nrounds = 1\nduration = \"1s\"\n[[variant]]\n\
          name = \"big\"\nkernel = \"{}\"\n[[workload]]\nuse = \"spin\"\n",
         image.display()
     );
-    fs::write(home.path().join("plan.toml"), plan).unwrap();
+    home.write("plan.toml", plan);
     for more in [&["--dry-run"][..], &[]] {
         let words = [&["run", "plan.toml", "--backend", "lab"], more].concat();
-        let output = schedlab(home.path(), &words).output().unwrap();
+        let output = home.call(&words);
         let said = stderr(&output);
         if said.contains("qemu-system") {
             return skip("package qemu-system-x86");
         }
         assert_eq!(output.status.code(), Some(2), "{more:?}: {said}");
-        let all = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let all = joined(&said);
         assert!(all.contains("it has more than 1024 MiB"), "{more:?}: {said}");
         let hint = format!("hint: is it the right file? ls -ld {}", image.display());
         assert!(all.contains(&hint) && !all.contains("XDG_CACHE_HOME"), "{more:?}: {said}");

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -12,8 +11,11 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use serde_json::Value;
+
+use crate::home::Home;
 use crate::strace;
-use crate::support::{campaign, done, schedlab, stderr, stdout};
+use crate::support::{campaign, stderr, stdout};
 use crate::writers::Trial;
 
 const ROUNDS: usize = 100;
@@ -45,38 +47,35 @@ fn kill_until_whole(
     random: &mut ChaCha8Rng,
     kills: &mut Kills,
 ) {
-    let home = tempfile::tempdir().unwrap();
-    std::fs::write(home.path().join("plan.toml"), plan_text(knob)).unwrap();
+    let home = Home::with_plan(plan_text(knob));
     let mut finished: BTreeSet<String> = BTreeSet::new();
     let mut makers = Vec::new();
     while finished.len() < RUNS && kills.values().sum::<u32>() < all {
         let (name, words) = match finished.is_empty() {
-            true => ("run", &["run", "plan.toml"]),
-            false => ("run --resume", &["run", "--resume"]),
+            true => ("run", "run plan.toml"),
+            false => ("run --resume", "run --resume"),
         };
-        let mut victims = vec![(name, &words[..], 250)];
+        let mut victims = vec![(name, words, 250)];
         if random.random_range(0..4) == 0 {
-            victims.push(("restore", &["restore"][..], 20));
+            victims.push(("restore", "restore", 20));
         }
         for (name, words, within_ms) in victims {
             let moment = Duration::from_millis(random.random_range(1..within_ms));
-            let victim = kill(schedlab(home.path(), words), moment);
+            let victim = kill(home.command(words), moment);
             assert!(!victim.said.contains("panicked"), "{name}: {}", victim.said);
             *kills.entry(name).or_default() += u32::from(victim.is_met);
             makers.push(victim.pid);
         }
-        let now = stored_runs(home.path());
+        let now = stored_runs(&home);
         assert!(finished.is_subset(&now), "lost: {:?}", finished.difference(&now));
         finished = now;
     }
-    done(schedlab(home.path(), &["restore"]));
+    home.ok("restore");
     assert_eq!(std::fs::read_to_string(KNOB).unwrap(), before, "after restore");
     if finished.len() < RUNS {
-        let last = if finished.is_empty() { "plan.toml" } else { "--resume" };
-        let words = ["run", last];
-        done(schedlab(home.path(), &words));
+        home.ok(if finished.is_empty() { "run plan.toml" } else { "run --resume" });
     }
-    let all = stored_runs(home.path());
+    let all = stored_runs(&home);
     assert!(finished.is_subset(&all));
     assert_eq!(all.len(), RUNS, "every run of the plan is stored once");
     assert_eq!(std::fs::read_to_string(KNOB).unwrap(), before, "at the end");
@@ -178,16 +177,15 @@ fn plan_text(knob: &str) -> String {
 }
 
 /// The runs in the store, as `round cell`; panics if one is stored twice.
-fn stored_runs(home: &Path) -> BTreeSet<String> {
-    let export = schedlab(home, &["export"]).output().unwrap();
+fn stored_runs(home: &Home) -> BTreeSet<String> {
     let mut runs = BTreeSet::new();
-    for line in stdout(&export).lines() {
-        let event: serde_json::Value = serde_json::from_str(line).unwrap();
-        if event["event"] == "run_ended" {
-            let run = format!("{} {}", event["key"]["round"], event["key"]["cell"]);
-            assert_eq!(event["outcome"]["status"], "done", "{line}");
-            assert!(runs.insert(run), "stored twice: {line}");
-        }
+    // Nothing is stored yet where the first kill came early.
+    let export = stdout(&home.call("export"));
+    let events = export.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    for event in events.filter(|event| event["event"] == "run_ended") {
+        let run = format!("{} {}", event["key"]["round"], event["key"]["cell"]);
+        assert_eq!(event["outcome"]["status"], "done", "{event}");
+        assert!(runs.insert(run), "stored twice: {event}");
     }
     runs
 }
@@ -212,26 +210,20 @@ fn a_store_that_vanishes_while_results_are_stored_ends_the_plan_and_all_of_it_is
         ("mv other.db results.db 2>&-", "another file has taken the place", "results.kept-1.db"),
     ];
     for (command, why, kept) in cases {
-        let home = tempfile::tempdir().unwrap();
-        let place = |name: &str| home.path().join(name);
-        let call = |words: &[&str]| schedlab(home.path(), words).output().unwrap();
-        let other = ["run", "smoke", "--backend", "null", "-q", "--db", "other.db"];
-        assert!(call(&other).status.success());
-        let other = std::fs::read(place("other.db")).unwrap();
+        let home = Home::new();
+        home.ok("run smoke --backend null -q --db other.db");
+        let other = std::fs::read(home.at("other.db")).unwrap();
         let script = format!("cd {}; {command}; true", home.path().display());
         let run = ["run", "--db", "results.db", "--rounds", "3", "--", "sh", "-c", &script];
-        let run = call(&run);
+        let run = home.ends(3, &run);
         let text = stderr(&run);
-        assert_eq!(run.status.code(), Some(3), "{command}: {text}");
         assert!(text.contains(why) && text.contains(kept), "{command}: {text}");
         assert!(run.stdout.is_empty(), "{command}: no report of what is not stored: {run:?}");
-        if place("results.db").exists() {
-            assert!(std::fs::read(place("results.db")).unwrap() == other, "{command}");
+        if home.at("results.db").exists() {
+            assert!(std::fs::read(home.at("results.db")).unwrap() == other, "{command}");
         }
-        let resumed = call(&["run", "--resume", "--db", kept]);
-        assert_eq!(resumed.status.code(), Some(0), "{command}: {}", stderr(&resumed));
-        let listed = call(&["list", "runs", "--db", kept]);
-        let (listed, is_whole) = (stdout(&listed), |text: &str| text.contains("  3/3"));
-        assert!(is_whole(&listed) && listed.contains("complete"), "{command}: {listed}");
+        home.ok(&["run", "--resume", "--db", kept]);
+        let listed = home.ok(&["list", "runs", "--db", kept]);
+        assert!(listed.contains("  3/3") && listed.contains("complete"), "{command}: {listed}");
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::support;
-use crate::support::{ended, metric, outcomes, schedlab, stderr};
+use crate::home::Home;
+use crate::support::{joined, metric, outcomes, skip};
 
 /// Two spinning sets on one CPU, for half a second; the second with these knobs.
 fn plan(variant: &str, sets: [&str; 2]) -> String {
@@ -34,9 +34,8 @@ fn run_or_skipped(text: &str) -> Value {
 }
 
 fn first_run(text: &str) -> Value {
-    let home = tempfile::tempdir().unwrap();
-    std::fs::write(home.path().join("plan.toml"), text).unwrap();
-    let output = schedlab(home.path(), &["run", "./plan.toml"]).output().unwrap();
+    let home = Home::with_plan(text);
+    let output = home.call("run ./plan.toml");
     assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
     outcomes(home.path(), "last").swap_remove(0)
 }
@@ -71,10 +70,9 @@ fn a_set_that_becomes_nice_yields_from_then_on() {
     let readings = readings(&run);
     assert_eq!(readings[0], r#"second: nice {"int":15} {"known":{"int":15}}"#);
     assert!(readings[1].starts_with("change at 25ms "), "{readings:?}");
-    let home = tempfile::tempdir().unwrap();
-    std::fs::write(home.path().join("plan.toml"), text).unwrap();
-    let dry = schedlab(home.path(), &["run", "./plan.toml", "--dry-run"]).output().unwrap();
-    assert!(support::stdout(&dry).contains("two: at 25ms second nice 15\n"), "{dry:?}");
+    let home = Home::with_plan(text);
+    let dry = home.ok("run ./plan.toml --dry-run");
+    assert!(dry.contains("two: at 25ms second nice 15\n"), "{dry}");
 }
 
 /// A set without knobs has the variant's; a set's own knobs override them.
@@ -102,7 +100,7 @@ fn sets_in_cgroups_have_their_weights() {
     let plan = plan("", ["cgroup = \"web\"", "cgroup = \"batch/low\""]);
     let run = run_or_skipped(&format!("{plan}{cgroups}"));
     if run["status"] == "skipped" {
-        return support::skip(&format!("privilege to make cgroups: {}", run["reason"]));
+        return skip(&format!("privilege to make cgroups: {}", run["reason"]));
     }
     let (web, batch) = (throughput(&run, 0), throughput(&run, 1));
     assert!(web > 10.0 * batch, "a weight of 1000 did {web}, one of 10 did {batch}");
@@ -118,11 +116,9 @@ fn sets_in_cgroups_have_their_weights() {
 
 #[test]
 fn what_one_set_cannot_have_skips_the_cell_with_its_reason() {
-    let home = tempfile::tempdir().unwrap();
     let text = plan("", ["", "knobs = { affinity = \"60000\" }"]);
     let text = text.replace("[placement]\ncpus = \"0\"\n", "");
-    std::fs::write(home.path().join("plan.toml"), text).unwrap();
-    let output = ended(schedlab(home.path(), &["run", "./plan.toml"]), 3);
-    let said = stderr(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    let home = Home::with_plan(text);
+    let said = joined(&home.says(3, "run ./plan.toml"));
     assert!(said.contains("worker set `second`: CPUs 60000 were refused"), "{said}");
 }

@@ -15,6 +15,7 @@ mod expect;
 mod faults;
 mod findings;
 mod fleet;
+mod home;
 mod house;
 mod imported;
 mod kernel_build;

@@ -2,13 +2,13 @@
 //! stands in for the whole PATH, where `apt-get` and `sudo` only note how they were called.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::support::{checkout, skip};
+use crate::support::{checkout, skip, write_script};
 
 /// Tools that the script itself uses, taken from the real machine.
 const TOOLS: &[&str] =
@@ -102,9 +102,7 @@ impl Machine {
     }
 
     fn stub(&self, path: &str, body: &str) {
-        let path = self.path(path);
-        fs::write(&path, format!("#!/bin/sh\n{body}\n")).expect("a stub");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a stub's mode");
+        write_script(&self.path(path), body);
     }
 
     fn need(&self, purposes: &[&str], environment: &[(&str, &str)]) -> Outcome {

@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::support::{done, ended, schedlab, stderr};
+use crate::home::Home;
+use crate::support::{done, ended, stderr};
 
 const NO_FOLDER: &str = "/dev/null/home";
 
@@ -19,47 +20,44 @@ fn limited(home: &Path, blocks: u32, script: &str) -> Output {
 
 #[test]
 fn what_only_looks_needs_no_home() {
-    let cwd = tempfile::tempdir().unwrap();
-    let commands: &[&[&str]] = &[
-        &["doctor"],
-        &["list"],
-        &["list", "plans"],
-        &["kernel", "list"],
-        &["cache"],
-        &["cache", "rm", "machines", "results"],
-        &["run", "quick", "--dry-run"],
-        &["run", "quick", "--backend", "null", "--dry-run"],
-        &["run", "--dry-run", "--", "true"],
-    ];
-    for command in commands {
-        let output = schedlab(cwd.path(), command).env("HOME", NO_FOLDER).output().unwrap();
-        assert!(output.status.success(), "{command:?}: {output:?}");
+    let cwd = Home::new();
+    for command in [
+        "doctor",
+        "list",
+        "list plans",
+        "kernel list",
+        "cache",
+        "cache rm machines results",
+        "run quick --dry-run",
+        "run quick --backend null --dry-run",
+        "run --dry-run -- true",
+    ] {
+        done(cwd.command(command).env("HOME", NO_FOLDER));
     }
-    for command in [&["list", "runs"][..], &["report", "last"]] {
-        let output = schedlab(cwd.path(), command).env("HOME", NO_FOLDER).output().unwrap();
-        assert_eq!(output.status.code(), Some(3));
-        assert!(stderr(&output).contains("no results are stored"), "{}", stderr(&output));
+    for command in ["list runs", "report last"] {
+        let said = stderr(&ended(cwd.command(command).env("HOME", NO_FOLDER), 3));
+        assert!(said.contains("no results are stored"), "{said}");
     }
     // The lab reports that it lacks kernels or QEMU.
-    let lab = ["run", "lab-quick", "--backend", "lab", "--dry-run"];
-    let output = schedlab(cwd.path(), &lab).env("HOME", NO_FOLDER).output().unwrap();
+    let mut lab = cwd.command("run lab-quick --backend lab --dry-run");
+    let output = lab.env("HOME", NO_FOLDER).output().unwrap();
     let said = stderr(&output);
     assert!(!said.contains("cannot write") && !said.contains("cannot read"), "{said}");
 }
 
 #[test]
 fn a_dry_run_makes_nothing() {
-    let home = tempfile::tempdir().unwrap();
-    for command in [&["run", "quick", "--dry-run"][..], &["doctor"], &["list"], &["cache"]] {
-        done(schedlab(home.path(), command));
+    let home = Home::new();
+    for command in ["run quick --dry-run", "doctor", "list", "cache"] {
+        home.ok(command);
         let made: Vec<_> = std::fs::read_dir(home.path()).unwrap().collect();
-        assert!(made.is_empty(), "{command:?} made {made:?}");
+        assert!(made.is_empty(), "{command} made {made:?}");
     }
 }
 
 #[test]
 fn a_limit_of_file_sizes_is_an_error_with_a_reason() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let output = ended(limited(home.path(), 1, "exec schedlab list knobs >out"), 3);
     let said = stderr(&output);
     assert!(said.contains("cannot write to standard output: File too large"), "{said}");
@@ -74,12 +72,12 @@ fn a_limit_of_file_sizes_is_an_error_with_a_reason() {
 /// The signal ends the command as it would without schedlab: 128 + 25.
 #[test]
 fn commands_have_the_usual_limit_of_file_sizes() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let write = "while :; do echo 0123456789; done >big";
     let script = format!("exec schedlab score --source procfs -o /dev/null -- sh -c '{write}'");
     let output = limited(home.path(), 4, &script);
     assert_eq!(output.status.code(), Some(128 + 25), "{output:?}");
-    assert_eq!(std::fs::metadata(home.path().join("big")).unwrap().len(), 4 * 512);
+    assert_eq!(std::fs::metadata(home.at("big")).unwrap().len(), 4 * 512);
     // A command in a run is killed, too, and the run fails with that reason.
     let script = format!("exec schedlab run --rounds 1 --db none.db -- sh -c '{write}'");
     let output = limited(home.path(), 20_000, &script);

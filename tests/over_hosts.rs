@@ -1,10 +1,9 @@
 //! One plan on many hosts, from the runs to verdicts over hosts.
 
-use std::fs;
-
 use serde_json::Value;
 
-use super::compare::{Home, again, joined, scaled, verdicts};
+use super::compare::{Home, LAST, again, scaled, verdicts};
+use crate::support::joined;
 
 /// The plan of the null backend, once for each host: the throughput of `other` is that of `plain` times the
 /// host's factor. `change` gets the number of the host and the first event of its plan.
@@ -12,9 +11,7 @@ fn fleet(factors: &[f64], change: impl Fn(usize, &mut Value)) -> Home {
     let seeds: Vec<String> = (1..=factors.len()).map(|seed| seed.to_string()).collect();
     let home = Home::with_runs(&seeds.iter().map(String::as_str).collect::<Vec<_>>());
     let mut host = 0;
-    let lines = home.ok(&["export"]);
-    let lines = lines.lines().map(|line| {
-        let mut event: Value = serde_json::from_str(line).unwrap();
+    let lines = home.events("").into_iter().map(|mut event| {
         if event["event"] == "plan_started" {
             host += 1;
             let environment = &mut event["environment"];
@@ -25,9 +22,7 @@ fn fleet(factors: &[f64], change: impl Fn(usize, &mut Value)) -> Home {
         }
         scaled(&event.to_string(), factors[host - 1])
     });
-    fs::write(home.path().join("lines"), lines.collect::<Vec<_>>().join("\n")).unwrap();
-    fs::remove_dir_all(home.path().join(".local")).unwrap();
-    home.ok(&["import", "lines"]);
+    home.replace_store(&lines.collect::<Vec<_>>());
     home
 }
 
@@ -58,8 +53,7 @@ fn a_verdict_over_hosts_counts_each_host_once_and_can_be_given_again() {
     home.null("./two.toml", &["--quiet"]);
     assert_eq!(home.ok(&words(&command)), text);
     for sides in ["plain other", "all,backend=null", "title=two,backend=null"] {
-        let json = home.ok(&words(&format!("compare {sides} --over hosts --format json")));
-        let document: Value = serde_json::from_str(&json).unwrap();
+        let document = home.json(format!("compare {sides} --over hosts --format json"));
         let analysis = &document["analyses"][0];
         assert_eq!(analysis["method"]["pairing"], "over_hosts", "{sides}");
         assert_eq!(analysis["hosts"].as_array().unwrap().len(), 9, "{sides}");
@@ -120,8 +114,7 @@ fn a_plan_that_is_another_is_refused_and_a_machine_twice_is_one_host() {
         6 => started["environment"]["boot_id"] = serde_json::json!({ "known": "a boot" }),
         _ => {}
     });
-    let json = home.ok(&words("compare --over hosts --format json"));
-    let document: Value = serde_json::from_str(&json).unwrap();
+    let document = home.json(format!("compare {LAST} --over hosts --format json"));
     let hosts = document["analyses"][0]["hosts"].as_array().unwrap();
     let names: Vec<(&str, u64)> = hosts
         .iter()

@@ -7,9 +7,10 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::home::Home;
 #[cfg(feature = "serve")]
 use crate::serve::{Served, measure};
-use crate::support::{checkout, schedlab, skip, stderr};
+use crate::support::{checkout, skip, stderr};
 
 const PLAN: &str = r#"
 schema = 1
@@ -67,12 +68,12 @@ fn drive(test: &str, page: impl AsRef<OsStr>) -> Option<Value> {
     Some(serde_json::from_slice(&driven.stdout).unwrap())
 }
 
-fn written(home: &Path, plan: &str, arguments: &[&str]) -> PathBuf {
-    std::fs::write(home.join("plan.toml"), plan).unwrap();
-    let page = home.join("page.html");
+fn written(home: &Home, plan: &str, arguments: &[&str]) -> PathBuf {
+    home.write("plan.toml", plan);
+    let page = home.at("page.html");
     let words = ["run", "plan.toml", "--backend", "null", "-o", "page.html"];
-    let run = schedlab(home, &[&words[..], arguments].concat()).output().unwrap();
-    assert!(page.exists(), "{}", stderr(&run));
+    let said = home.both(None, &[&words[..], arguments].concat());
+    assert!(page.exists(), "{said}");
     page
 }
 
@@ -127,8 +128,8 @@ fn assert_taken(seen: &Value) {
 
 #[test]
 fn a_reader_can_hover_toggle_and_read_without_a_script() {
-    let home = tempfile::tempdir().unwrap();
-    let page = written(home.path(), PLAN, &[]);
+    let home = Home::new();
+    let page = written(&home, PLAN, &[]);
     let Some(seen) = drive("page", &page) else { return };
     assert_sound(&seen);
     assert_taken(&seen);
@@ -149,19 +150,17 @@ fn a_reader_can_hover_toggle_and_read_without_a_script() {
 
 #[test]
 fn a_page_of_one_run_and_a_page_of_failures_alone_are_sound() {
-    let one = tempfile::tempdir().unwrap();
+    let one = Home::new();
     let plan = "schema = 1\n[[variant]]\nname = \"default\"\n[[workload]]\nuse = \"spin\"\n";
-    let page = written(one.path(), plan, &["--rounds", "1"]);
+    let page = written(&one, plan, &["--rounds", "1"]);
     let Some(seen) = drive("one", &page) else { return };
     assert_sound(&seen);
-    let none = tempfile::tempdir().unwrap();
     let plan = "schema = 1\n[[variant]]\nname = \"default\"\n[[variant]]\nname = \"other\"\nnice = 1\n\
                 [[workload]]\nuse = \"command\"\ncommand = [\"false\"]\n";
-    std::fs::write(none.path().join("plan.toml"), plan).unwrap();
-    let words = ["run", "plan.toml", "--rounds", "1", "--duration", "10ms", "-o", "page.html"];
-    let run = schedlab(none.path(), &words).output().unwrap();
-    let page = none.path().join("page.html");
-    assert!(page.exists(), "{}", stderr(&run));
+    let none = Home::with_plan(plan);
+    let said = none.both(None, "run plan.toml --rounds 1 --duration 10ms -o page.html");
+    let page = none.at("page.html");
+    assert!(page.exists(), "{said}");
     let Some(seen) = drive("failed", &page) else { return };
     assert_sound(&seen);
     assert!(seen["text"].as_str().unwrap().contains("failed"));
@@ -169,40 +168,32 @@ fn a_page_of_one_run_and_a_page_of_failures_alone_are_sound() {
 
 #[test]
 fn the_same_store_gives_the_same_page() {
-    let home = tempfile::tempdir().unwrap();
-    written(home.path(), PLAN, &[]);
+    let home = Home::new();
+    written(&home, PLAN, &[]);
     let again = |name: &str| {
-        let words = ["report", "all,backend=null", "--format", "html", "-o", name];
-        let report = schedlab(home.path(), &words).output().unwrap();
-        assert!(report.status.success() && report.stdout.is_empty(), "{}", stderr(&report));
-        std::fs::read_to_string(home.path().join(name)).unwrap()
+        let report = home.ok(format!("report all,backend=null --format html -o {name}"));
+        assert_eq!(report, "");
+        home.read(name)
     };
     let (one, two) = (again("one.html"), again("two.html"));
     assert_eq!(one.replace("one.html", ""), two.replace("two.html", ""));
-    let refused = schedlab(
-        home.path(),
-        &["report", "all,backend=null", "--format", "html", "-o", "no/such/x.html"],
-    );
-    let refused = { refused }.output().unwrap();
-    assert_eq!(refused.status.code(), Some(3));
-    assert!(stderr(&refused).contains("cannot write no/such/x.html"), "{}", stderr(&refused));
-    let plan = std::fs::read_to_string(home.path().join("plan.toml")).unwrap();
-    for files in [["-o", "plan.toml"], ["-o", "./plan.toml"]] {
-        let run = ["run", "plan.toml", "--backend", "null", "--format", "text"];
-        let words = [&run[..], &files].concat();
-        let output = schedlab(home.path(), &words).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{files:?} {}", stderr(&output));
-        assert!(stderr(&output).contains("written over"), "{}", stderr(&output));
+    let said = home.says(3, "report all,backend=null --format html -o no/such/x.html");
+    assert!(said.contains("cannot write no/such/x.html"), "{said}");
+    let plan = home.read("plan.toml");
+    for file in ["plan.toml", "./plan.toml"] {
+        let words = format!("run plan.toml --backend null --format text -o {file}");
+        let said = home.says(2, words);
+        assert!(said.contains("written over"), "{said}");
     }
-    assert_eq!(std::fs::read_to_string(home.path().join("plan.toml")).unwrap(), plan);
+    assert_eq!(home.read("plan.toml"), plan);
 }
 
 #[cfg(feature = "serve")]
 #[test]
 fn the_pages_of_a_server_are_sound() {
-    let home = tempfile::tempdir().unwrap();
-    (0..3).for_each(|_| measure(home.path(), "A title of several words that the list shows whole"));
-    let served = Served::start(home.path());
+    let home = Home::new();
+    (0..3).for_each(|_| measure(&home, "A title of several words that the list shows whole"));
+    let served = Served::start(&home);
     let title = "A%20title%20of%20several%20words%20that%20the%20list%20shows%20whole";
     for (name, path) in
         [("served", "/".to_string()), ("history", format!("/history?title={title}"))]

@@ -2,13 +2,13 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::process::Output;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 use serde_json::Value;
 
-use crate::support::{checkout, done, ended, metric, outcomes, schedlab, stderr};
+use crate::home::Home;
+use crate::support::{checkout, metric, outcomes};
 
 /// Names that a spreadsheet would take for a formula, or a shell for a command.
 const PLAN: &str = r#"
@@ -26,11 +26,6 @@ policy = "batch"
 [[workload]]
 use = "schbench"
 "#;
-
-fn call(home: &Path, words: &str) -> Output {
-    let words: Vec<&str> = words.split(' ').collect();
-    schedlab(home, &words).output().unwrap()
-}
 
 fn rows(file: &Path) -> Vec<Row> {
     let reader = SerializedFileReader::new(File::open(file).unwrap()).unwrap();
@@ -54,12 +49,10 @@ fn text(row: &Row, name: &str) -> String {
 
 #[test]
 fn what_is_stored_is_in_the_files_and_read_back() {
-    let home = tempfile::tempdir().unwrap();
-    std::fs::write(home.path().join("plan.toml"), PLAN).unwrap();
-    let call = |words: &str| call(home.path(), words);
-    assert!(call("run plan.toml --backend null -q").status.success());
-    done(call("export --format parquet -o out --with histograms,windows"));
-    let folder = std::fs::read_dir(home.path().join("out")).unwrap().next().unwrap().unwrap();
+    let home = Home::with_plan(PLAN);
+    home.ok("run plan.toml --backend null -q");
+    home.ok("export --format parquet -o out --with histograms,windows");
+    let folder = std::fs::read_dir(home.at("out")).unwrap().next().unwrap().unwrap();
     let id = folder.file_name().into_string().unwrap();
     let id = id.strip_prefix("plan=").unwrap();
     let read = |name: &str| rows(&folder.path().join(format!("{name}.parquet")));
@@ -119,24 +112,22 @@ fn metrics_are(rows: &[Row], runs: &[Value]) {
 
 #[test]
 fn what_is_there_is_replaced_only_where_that_is_asked_for() {
-    let home = tempfile::tempdir().unwrap();
-    std::fs::write(home.path().join("plan.toml"), PLAN).unwrap();
-    let call = |words: &str| call(home.path(), words);
-    assert!(call("run plan.toml --backend null -q").status.success());
-    assert!(call("export --format parquet -o out").status.success());
+    let home = Home::with_plan(PLAN);
+    home.ok("run plan.toml --backend null -q");
+    home.ok("export --format parquet -o out");
     let names = || {
-        let folders = std::fs::read_dir(home.path().join("out")).unwrap();
+        let folders = std::fs::read_dir(home.at("out")).unwrap();
         folders.map(|folder| folder.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
     };
     let [place] = &names()[..] else { panic!("{:?}", names()) };
-    let file = home.path().join("out").join(place).join("runs.parquet");
+    let file = home.at("out").join(place).join("runs.parquet");
     std::fs::write(&file, "mine").unwrap();
     // Another plan is not written, either.
-    assert!(call("run plan.toml --backend null -q --seed 6").status.success());
-    let refused = ended(call("export --format parquet -o out"), 3);
-    assert!(stderr(&refused).contains("is there already\nhint: replace it: --overwrite"));
+    home.ok("run plan.toml --backend null -q --seed 6");
+    let said = home.says(3, "export --format parquet -o out");
+    assert!(said.contains("is there already\nhint: replace it: --overwrite"), "{said}");
     assert_eq!((std::fs::read_to_string(&file).unwrap().as_str(), names().len()), ("mine", 1));
-    assert!(call("export --format parquet -o out --overwrite").status.success());
+    home.ok("export --format parquet -o out --overwrite");
     assert_eq!(
         (rows(&file).len(), names().len()),
         (6, 2),
@@ -147,22 +138,19 @@ fn what_is_there_is_replaced_only_where_that_is_asked_for() {
         ("export --format parquet", "-o DIR"),
         ("export --format parquet -o out --with histogram", "did you mean `histograms`?"),
     ] {
-        let wrong = call(words);
-        assert_eq!(wrong.status.code(), Some(2), "{words}: {wrong:?}");
-        assert!(stderr(&wrong).contains(hint), "{words}: {wrong:?}");
+        let said = home.says(2, words);
+        assert!(said.contains(hint), "{words}: {said}");
     }
-    std::fs::write(home.path().join("file"), "").unwrap();
-    ended(call("export --format parquet -o file/x"), 3);
+    home.write("file", "");
+    home.ends(3, "export --format parquet -o file/x");
 }
 
 #[test]
 fn what_a_killed_export_left_is_removed_by_the_next_one() {
-    let home = tempfile::tempdir().unwrap();
-    std::fs::write(home.path().join("plan.toml"), PLAN).unwrap();
-    let call = |words: &str| call(home.path(), words);
-    let out = home.path().join("out");
-    assert!(call("run plan.toml --backend null -q").status.success());
-    assert!(call("export --format parquet -o out").status.success());
+    let home = Home::with_plan(PLAN);
+    let out = home.at("out");
+    home.ok("run plan.toml --backend null -q");
+    home.ok("export --format parquet -o out");
     let names = || -> Vec<String> {
         let folders = std::fs::read_dir(&out).unwrap();
         folders.map(|folder| folder.unwrap().file_name().into_string().unwrap()).collect()
@@ -179,13 +167,13 @@ fn what_a_killed_export_left_is_removed_by_the_next_one() {
     let lock = File::open(&writing).unwrap();
     lock.lock().unwrap();
     std::fs::create_dir(out.join("mine")).unwrap();
-    assert_eq!(call("export --format parquet -o out").status.code(), Some(3));
+    home.ends(3, "export --format parquet -o out");
     let mut left = names();
     left.sort();
     assert_eq!(left, [".unfinished-other-8", "mine", place.as_str()]);
     assert_eq!(rows(&out.join(place).join("runs.parquet")).len(), 6, "it is back");
     drop(lock);
-    assert!(call("export --format parquet -o out --overwrite").status.success());
+    home.ok("export --format parquet -o out --overwrite");
     assert!(!writing.exists());
 }
 

@@ -1,14 +1,13 @@
 //! Worker sets with a phase, and bursts, as they run on this machine.
 
-use std::path::Path;
-
 use serde_json::Value;
 
-use crate::support::{done, ended, metric, schedlab, stderr, stdout};
+use crate::home::Home;
+use crate::support::{joined, metric};
 
 /// The events of one round of these works: three windows of 100 ms, which are ten times as long where a busy machine
 /// did not do enough in them.
-fn events(home: &Path, works: &str, is_enough: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+fn events(home: &Home, works: &str, is_enough: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     let arguments = ["run", "-q", "plan.toml"];
     let mut plan = [MEASURE, works].concat();
     for _ in 0..2 {
@@ -24,12 +23,10 @@ fn events(home: &Path, works: &str, is_enough: impl Fn(&[Value]) -> bool) -> Vec
 const MEASURE: &str = "schema = 1\n[measure]\nrounds = 1\nduration = \"300ms\"\n\
                        warmup = \"10ms\"\nwindow = \"100ms\"\nrepeat-spoilt = false\n";
 
-fn events_of(home: &Path, plan: &str, arguments: &[&str]) -> Vec<Value> {
-    std::fs::write(home.join("plan.toml"), plan).unwrap();
-    done(schedlab(home, arguments));
-    let export = schedlab(home, &["export", "last"]).output().unwrap();
-    let export = stdout(&export);
-    export.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+fn events_of(home: &Home, plan: &str, arguments: &[&str]) -> Vec<Value> {
+    home.write("plan.toml", plan);
+    home.ok(arguments);
+    home.events("last")
 }
 
 /// Whether each of these workers did something in the second window.
@@ -54,12 +51,12 @@ const MIX: &str = "[[workload]]\nname = \"mix\"\n[[workload.set]]\nuse = \"spin\
 #[test]
 fn a_set_with_a_phase_does_nothing_in_the_windows_around_it() {
     for kind in ["threads", "processes"] {
-        let home = tempfile::tempdir().unwrap();
+        let home = Home::new();
         let job = format!(
             "[[workload.set]]\nname = \"job\"\nuse = \"spin\"\nbatch = 100\nworkers = \"{kind}\"\n\
              at = \"100ms\"\nfor = \"100ms\"\n"
         );
-        let events = events(home.path(), &[MIX, &job].concat(), |events| did_work(events, &[1]));
+        let events = events(&home, &[MIX, &job].concat(), |events| did_work(events, &[1]));
         let [before, within, after] = windows(&events, 1)[..] else { panic!("not three windows") };
         assert_eq!((before, after), ((0, 0), (0, 0)), "{kind}");
         let (active_ns, ops) = within;
@@ -77,7 +74,7 @@ fn a_set_with_a_phase_does_nothing_in_the_windows_around_it() {
 
 #[test]
 fn a_burst_is_timed_to_its_last_operation_and_one_that_is_not_done_is_unknown() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let burst = |name: &str, ops: u64| {
         format!(
             "[[workload.set]]\nname = \"{name}\"\nuse = \"pipe\"\ncount = 2\nat = \"100ms\"\n\
@@ -85,7 +82,7 @@ fn a_burst_is_timed_to_its_last_operation_and_one_that_is_not_done_is_unknown() 
         )
     };
     let sets = [MIX, &burst("short", 20), &burst("endless", 1_000_000_000)].concat();
-    let events = events(home.path(), &sets, |events| {
+    let events = events(&home, &sets, |events| {
         let metrics = &outcome(events)["result"]["sets"][1]["metrics"];
         metrics.as_array().unwrap().iter().any(|metric| metric["value"]["known"].is_f64())
     });
@@ -109,7 +106,7 @@ fn a_burst_is_timed_to_its_last_operation_and_one_that_is_not_done_is_unknown() 
 /// As at the end of a run, running programs come to their end and none begins; the run goes on.
 #[test]
 fn programs_are_executed_within_their_phase() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let program = |table: &str, name: &str, phase: &str| {
         format!(
             "[[workload.{table}]]\nname = \"{name}\"\nuse = \"command\"\n\
@@ -122,8 +119,8 @@ fn programs_are_executed_within_their_phase() {
     let late = "[[workload.set]]\nname = \"late\"\nuse = \"spin\"\nbatch = 100\n\
                 at = \"200ms\"\nfor = \"100ms\"\n";
     let sets = [MIX, &program("set", "front", phase), late, &background].concat();
-    let file = |name: &str| home.path().join(name);
-    let events = events(home.path(), &sets, |events| {
+    let file = |name: &str| home.at(name);
+    let events = events(&home, &sets, |events| {
         let is_enough = did_work(events, &[1, 3]);
         if !is_enough {
             for name in ["front", "back"] {
@@ -141,26 +138,25 @@ fn programs_are_executed_within_their_phase() {
     assert!(within.0 > 0, "its phase begins when the programs have ended: {within:?}");
     let of_all_ns = outcome(&events)["result"]["measured_ns"].as_u64().unwrap();
     assert!(of_all_ns >= 300_000_000, "{of_all_ns}");
-    let lines = |name: &str| std::fs::read_to_string(home.path().join(name)).unwrap().len() as f64;
+    let lines = |name: &str| home.read(name).len() as f64;
     assert_eq!(metric(outcome(&events), 1, "executions"), lines("front"));
     assert!(lines("back") > 0.0);
 }
 
 #[test]
 fn a_phase_beyond_a_run_that_is_made_shorter_is_refused() {
-    let home = tempfile::tempdir().unwrap();
     let plan = "schema = 1\n[[workload]]\nuse = \"spin\"\nat = \"2s\"\n";
-    std::fs::write(home.path().join("plan.toml"), plan).unwrap();
+    let home = Home::with_plan(plan);
     let words = ["run", "-q", "plan.toml", "--backend", "null", "--duration", "1s"];
-    let output = ended(schedlab(home.path(), &words), 2);
-    assert!(stderr(&output).contains("begins at 2s"), "{output:?}");
-    done(schedlab(home.path(), &words[..5]));
+    let said = home.says(2, &words);
+    assert!(said.contains("begins at 2s"), "{said}");
+    home.ok(&words[..5]);
 }
 
 /// Otherwise a set whose workers wait longer than the run would look quick, or as if nobody had waited.
 #[test]
 fn latencies_that_have_not_ended_count_with_their_age_at_the_end_of_the_set() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let set = |name: &str, more: &str| {
         format!(
             "[[workload.set]]\nname = \"{name}\"\nuse = \"schbench\"\nthreads = 10\n\
@@ -170,7 +166,7 @@ fn latencies_that_have_not_ended_count_with_their_age_at_the_end_of_the_set() {
     let short = set("short", "at = \"100ms\"\nfor = \"100ms\"\n");
     let plan = [MEASURE, MIX, &set("whole", ""), &short].concat();
     let arguments = ["run", "-q", "plan.toml", "--duration", "1s"];
-    let events = events_of(home.path(), &plan, &arguments);
+    let events = events_of(&home, &plan, &arguments);
     let done = outcome(&events);
     let result = &done["result"];
     assert_eq!(result["sets"][1]["workers"][1]["ops"], 0, "no request ends");
@@ -186,8 +182,7 @@ fn latencies_that_have_not_ended_count_with_their_age_at_the_end_of_the_set() {
     // The oldest value is not older than the phase, though the run lasts 800 ms longer.
     let oldest = found.filter(|fact| fact["set"] == "short").map(|fact| &fact["oldest_ns"]);
     assert!(oldest.flat_map(Value::as_u64).all(|oldest_ns| oldest_ns <= 100_000_000), "{result}");
-    let report = schedlab(home.path(), &["report", "last", "-v"]).output().unwrap();
     let words = "10 of 10 latencies `request` of `whole` had begun and not ended";
-    let text = stdout(&report).split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = joined(&home.ok("report last -v"));
     assert!(text.contains(words), "{text}");
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support;
-use crate::support::{ended, metric, outcomes, schedlab, stderr, stdout};
+use crate::home::Home;
+use crate::support::{metric, outcomes, skip};
 
 /// Holds off other tests that make cpusets: exclusive ones of the same CPUs refuse each other.
 fn turn() -> File {
@@ -20,24 +20,24 @@ fn turn() -> File {
     file
 }
 
-fn plan(home: &Path, placement: &str, duration: &str) {
+fn plan(home: &Home, placement: &str, duration: &str) {
     let text = format!(
         "schema = 1\n[measure]\nrounds = 1\nwarmup = \"100ms\"\nduration = \"{duration}\"\n\
          [placement]\n{placement}\n[[workload]]\nuse = \"burnwait\"\ncount = 4\n\
          workers = \"processes\"\n"
     );
-    std::fs::write(home.join("plan.toml"), text).unwrap();
+    home.write("plan.toml", text);
 }
 
 /// The outcome of the first run of a plan with this placement.
-fn run(home: &Path, placement: &str) -> Value {
+fn run(home: &Home, placement: &str) -> Value {
     plan(home, placement, "500ms");
-    let output = schedlab(home, &["run", "./plan.toml", "--quiet"]).output().unwrap();
+    let output = home.call("run ./plan.toml --quiet");
     assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
     // The newest, whether or not it measured anything.
-    let listed = stdout(&schedlab(home, &["list", "runs"]).output().unwrap());
+    let listed = home.ok("list runs");
     let id = listed.lines().nth(1).and_then(|row| row.split_whitespace().next()).unwrap();
-    outcomes(home, id).swap_remove(0)
+    outcomes(home.path(), id).swap_remove(0)
 }
 
 fn reading(run: &Value, knob: &str) -> String {
@@ -61,8 +61,8 @@ fn cpusets(maker: u32) -> Vec<PathBuf> {
 #[test]
 fn workers_have_the_cpus_of_their_pool_and_no_others() {
     let _turn = turn();
-    let home = tempfile::tempdir().unwrap();
-    let run = run(home.path(), "pool = \"one\"\ncpus = \"0\"\nmemory = \"interleave\"");
+    let home = Home::new();
+    let run = run(&home, "pool = \"one\"\ncpus = \"0\"\nmemory = \"interleave\"");
     assert_eq!(run["status"], "done", "{run}");
     let cpus = metric(&run, 0, "cpus");
     assert!(cpus > 0.0 && cpus < 1.05, "four workers on one CPU used {cpus}");
@@ -76,19 +76,18 @@ fn workers_have_the_cpus_of_their_pool_and_no_others() {
 
 #[test]
 fn a_pool_without_cpus_that_is_not_there_ends_the_plan() {
-    let home = tempfile::tempdir().unwrap();
-    plan(home.path(), "pool = \"schedlab-test-none\"", "500ms");
-    let output = ended(schedlab(home.path(), &["run", "./plan.toml"]), 3);
-    let said = stderr(&output);
+    let home = Home::new();
+    plan(&home, "pool = \"schedlab-test-none\"", "500ms");
+    let said = home.says(3, "run ./plan.toml");
     assert!(said.contains("there is no pool `schedlab-test-none`"), "{said}");
 }
 
 #[test]
 fn a_name_that_leads_elsewhere_is_refused_with_its_place() {
-    let home = tempfile::tempdir().unwrap();
-    plan(home.path(), "cpus = \"0\"\npool = \"../init\"", "1s");
-    let output = ended(schedlab(home.path(), &["run", "./plan.toml"]), 2);
-    insta::assert_snapshot!(stderr(&output), @r#"
+    let home = Home::new();
+    plan(&home, "cpus = \"0\"\npool = \"../init\"", "1s");
+    let said = home.says(2, "run ./plan.toml");
+    insta::assert_snapshot!(said, @r#"
     error: `../init` is not the name of a pool
      --> ./plan.toml:8:8
     7 | cpus = "0"
@@ -115,7 +114,7 @@ pub fn may_make_a_cpuset() -> bool {
 }
 
 /// Whether this machine lacks what a cpuset needs. Any other reason for having none is a fault.
-fn lacks_cpusets(home: &Path) -> bool {
+fn lacks_cpusets(home: &Home) -> bool {
     let form = reading(&run(home, KILLED), "pool");
     let Some(why) = form.strip_prefix("affinity: ") else { return false };
     assert!(!may_make_a_cpuset(), "a cpuset can be made here, and the program made none: {why}");
@@ -125,9 +124,9 @@ fn lacks_cpusets(home: &Path) -> bool {
 }
 
 /// A run that goes on, once its cpuset has members.
-fn running(home: &Path) -> (Child, PathBuf) {
+fn running(home: &Home) -> (Child, PathBuf) {
     plan(home, KILLED, "600s");
-    let mut command = schedlab(home, &["run", "./plan.toml", "--quiet"]);
+    let mut command = home.command("run ./plan.toml --quiet");
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(120);
     while Instant::now() < deadline && child.try_wait().unwrap().is_none() {
@@ -141,7 +140,7 @@ fn running(home: &Path) -> (Child, PathBuf) {
         std::thread::sleep(Duration::from_millis(5));
     }
     end(child);
-    schedlab(home, &["restore"]).output().unwrap();
+    home.call("restore");
     panic!("no cpuset with the run's processes in it was made");
 }
 
@@ -153,18 +152,17 @@ fn end(mut child: Child) {
 #[test]
 fn what_a_killed_run_leaves_is_restored() {
     let _turn = turn();
-    let home = tempfile::tempdir().unwrap();
-    if lacks_cpusets(home.path()) {
-        return support::skip("privilege to make a cpuset");
+    let home = Home::new();
+    if lacks_cpusets(&home) {
+        return skip("privilege to make a cpuset");
     }
-    let (child, cpuset) = running(home.path());
+    let (child, cpuset) = running(&home);
     let maker = child.id();
     end(child);
     let left = cpuset.exists();
-    let restore = schedlab(home.path(), &["restore"]).output().unwrap();
+    let restored = home.ok("restore");
     assert!(left, "SIGKILL leaves it, or this tests nothing");
-    assert!(restore.status.success(), "{restore:?}");
-    assert!(stdout(&restore).contains("schedlab-"), "{restore:?}");
+    assert!(restored.contains("schedlab-"), "{restored}");
     assert!(!cpuset.exists());
     assert_eq!(cpusets(maker), Vec::<PathBuf>::new());
 }
@@ -172,12 +170,12 @@ fn what_a_killed_run_leaves_is_restored() {
 #[test]
 fn the_next_run_restores_by_itself() {
     let _turn = turn();
-    let home = tempfile::tempdir().unwrap();
-    if lacks_cpusets(home.path()) {
-        return support::skip("privilege to make a cpuset");
+    let home = Home::new();
+    if lacks_cpusets(&home) {
+        return skip("privilege to make a cpuset");
     }
-    let (child, cpuset) = running(home.path());
+    let (child, cpuset) = running(&home);
     end(child);
-    assert_eq!(run(home.path(), "cpus = \"0\"")["status"], "done");
+    assert_eq!(run(&home, "cpus = \"0\"")["status"], "done");
     assert!(!cpuset.exists());
 }

@@ -2,11 +2,10 @@
 //! removed without a trace.
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::support::{checkout, done, ended, skip, stderr, stdout};
+use crate::support::{checkout, done, ended, skip, stderr, stdout, write_script};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -19,8 +18,7 @@ fn is_there(program: &str) -> bool {
 }
 
 fn script(path: std::path::PathBuf, command: &str) -> std::path::PathBuf {
-    std::fs::write(&path, format!("#!/bin/sh\nexec {command} \"$@\"\n")).unwrap();
-    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    write_script(&path, &format!("exec {command} \"$@\""));
     path
 }
 

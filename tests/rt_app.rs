@@ -1,11 +1,9 @@
 //! Files of rt-app, as a user runs them.
 
-use std::fs;
-use std::path::Path;
-
 use serde_json::Value;
 
-use crate::support::{done, metric, schedlab, stderr, stdout};
+use crate::home::Home;
+use crate::support::metric;
 
 /// A task that works by a timer, and one that it wakes.
 const FILE: &str = r#"
@@ -19,22 +17,19 @@ const FILE: &str = r#"
     }
 }"#;
 
-fn write(home: &Path, text: &str) {
-    std::fs::write(home.join("app.json"), text).unwrap();
+fn home() -> Home {
+    let home = Home::new();
+    home.write("app.json", FILE);
+    home
 }
 
 #[test]
 fn a_file_runs_as_the_plan_that_print_shows() {
-    let home = tempfile::tempdir().unwrap();
-    write(home.path(), FILE);
-    let run = |more: &[&str]| {
-        schedlab(home.path(), &[&["run", "app.json"], more].concat()).output().unwrap()
-    };
-    let printed = run(&["--print"]);
-    let text = stdout(&printed);
+    let home = home();
+    let text = home.ok("run app.json --print");
     assert!(text.contains("steps = [\n  \"burn 100us\",\n  \"post s\",\n"), "{text}");
-    done(run(&["-q", "--rounds", "1", "--events", "events"]));
-    let events = std::fs::read_to_string(home.path().join("events")).unwrap();
+    home.ok("run app.json -q --rounds 1 --events events");
+    let events = home.read("events");
     let ended = events.lines().find(|line| line.contains("\"event\":\"run_ended\"")).unwrap();
     let outcome = serde_json::from_str::<Value>(ended).unwrap()["outcome"].clone();
     let ops = |set: usize| outcome["result"]["sets"][set]["workers"][0]["ops"].as_u64().unwrap();
@@ -44,68 +39,57 @@ fn a_file_runs_as_the_plan_that_print_shows() {
     assert_eq!(ops(2), 0, "nobody resumes it: {outcome}");
     assert!(!outcome["result"]["disturbances"].to_string().contains("starved"), "{outcome}");
     assert!(metric(&outcome, 0, "pass_max") >= 19e6 && metric(&outcome, 0, "miss_ratio") < 1.0);
-    let shown = schedlab(home.path(), &["show", "last", "--plan"]).output().unwrap();
-    let stored = schedlab(home.path(), &["run", "last", "--print"]).output().unwrap();
-    assert_eq!(stdout(&stored), text, "{shown:?}");
+    assert_eq!(home.ok("run last --print"), text, "{}", home.both(None, "show last --plan"));
 }
 
 #[test]
 fn variants_are_compared_with_the_file_as_it_is() {
-    let home = tempfile::tempdir().unwrap();
-    write(home.path(), FILE);
+    let home = home();
     let variants = ["--variant", "batch:policy=batch", "--variant", "low:nice=5,slice=1ms"];
     let words = [&["run", "app.json", "--backend", "null"], &variants[..]].concat();
-    let output = done(schedlab(home.path(), &words));
-    let report = stdout(&output);
+    let report = home.ok(&words);
     for word in ["as-found", "batch", "low", "producer", "consumer"] {
         assert!(report.contains(word), "{word}: {report}");
     }
-    let alone = schedlab(home.path(), &["run", "--variant", "a:nice=1"]).output().unwrap();
-    assert_eq!(alone.status.code(), Some(2));
-    assert!(stderr(&alone).contains("neither a plan nor a command"), "{alone:?}");
+    let said = home.says(2, "run --variant a:nice=1");
+    assert!(said.contains("neither a plan nor a command"), "{said}");
 }
 
 #[test]
 fn a_wrong_file_is_refused_with_the_place() {
-    let home = tempfile::tempdir().unwrap();
-    write(home.path(), "{\n  \"tasks\" : { \"a\" : { \"run\" : 1, \"slep\" : 2 } } }\n");
-    let output = schedlab(home.path(), &["run", "app.json"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    let message = stderr(&output);
+    let home = Home::new();
+    home.write("app.json", "{\n  \"tasks\" : { \"a\" : { \"run\" : 1, \"slep\" : 2 } } }\n");
+    let message = home.says(2, "run app.json");
     assert!(message.contains("unknown key `slep` in a task\n --> app.json:2:"), "{message}");
     assert!(message.contains("did you mean `sleep`?"), "{message}");
 }
 
 #[test]
 fn a_plan_becomes_a_file_and_what_cannot_is_refused() {
-    let home = tempfile::tempdir().unwrap();
-    write(home.path(), FILE);
-    let call = |words: &[&str]| schedlab(home.path(), words).output().unwrap();
-    let plan = stdout(&call(&["run", "app.json", "--print"]));
-    fs::write(home.path().join("app.toml"), &plan).unwrap();
-    let export = ["export", "app.toml", "--format", "rt-app", "-o", "again.json"];
-    let done = call(&export);
-    assert!(done.status.success() && stderr(&done).is_empty(), "{}", stderr(&done));
-    let again = stdout(&call(&["run", "again.json", "--print"]));
+    let home = home();
+    let plan = home.ok("run app.json --print");
+    home.write("app.toml", &plan);
+    let export = "export app.toml --format rt-app -o again.json";
+    assert_eq!(home.says(0, export), "");
+    let again = home.ok("run again.json --print");
     assert_eq!(again.replace("again", "app"), plan);
     // A stored plan, to standard output.
-    assert!(call(&["run", "app.json", "--backend", "null", "-q"]).status.success());
-    let stored = stdout(&call(&["export", "backend=null", "--format", "rt-app"]));
-    assert_eq!(stored, fs::read_to_string(home.path().join("again.json")).unwrap());
+    home.ok("run app.json --backend null -q");
+    let stored = home.ok("export backend=null --format rt-app");
+    assert_eq!(stored, home.read("again.json"));
     let batch =
         plan.replace("[[workload]]", "[[variant]]\nname = \"b\"\npolicy = \"batch\"\n[[workload]]");
-    fs::write(home.path().join("app.toml"), batch).unwrap();
-    assert!(stderr(&call(&export)).contains("--variant b:policy=batch"), "{:?}", call(&export));
-    fs::write(home.path().join("app.toml"), plan.replace("100us", "100us|1ms")).unwrap();
-    let refused = call(&["export", "app.toml", "--format", "rt-app", "-o", "other.json"]);
-    assert_eq!(refused.status.code(), Some(2));
-    let message = stderr(&refused);
+    home.write("app.toml", batch);
+    let message = home.both(None, export);
+    assert!(message.contains("--variant b:policy=batch"), "{message}");
+    home.write("app.toml", plan.replace("100us", "100us|1ms"));
+    let message = home.says(2, "export app.toml --format rt-app -o other.json");
     assert!(message.contains("set `producer`: rt-app cannot hold `steps`"), "{message}");
-    assert!(message.contains("hint: ") && !home.path().join("other.json").exists(), "{message}");
-    fs::write(home.path().join("app.toml"), plan.replace("post s", "post s 10000")).unwrap();
-    let message = stderr(&call(&export));
+    assert!(message.contains("hint: ") && !home.at("other.json").exists(), "{message}");
+    home.write("app.toml", plan.replace("post s", "post s 10000"));
+    let message = home.both(None, export);
     assert!(message.contains("the plan is too long: 10002 events"), "{message}");
-    let nothing = call(&["export", "--format", "rt-app"]);
-    assert!(stderr(&nothing).contains("needs a plan"), "{}", stderr(&nothing));
-    assert!(stdout(&call(&["list", "formats"])).contains("rt-app"));
+    let nothing = home.both(None, "export --format rt-app");
+    assert!(nothing.contains("needs a plan"), "{nothing}");
+    assert!(home.ok("list formats").contains("rt-app"));
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::faults::{endless, runner, start};
-use crate::support::{done, metric, outcomes, schedlab, skip, wait_for};
+use crate::home::Home;
+use crate::support::{metric, outcomes, skip, wait_for};
 
 /// The CPUs that threads may run on, by their names.
 fn allowed(pid: u32) -> Option<BTreeMap<String, String>> {
@@ -24,10 +25,10 @@ fn workers_run_on_the_cpus_of_their_role() {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         return skip("hardware: two CPUs");
     }
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let workload = "use = \"schbench\"\nmessage-cpus = \"auto\"\nauto-rps = \"50%\"";
     let plan = format!("{}[placement]\ncpus = \"0-1\"\n", endless(workload));
-    let mut schedlab = start(home.path(), &plan);
+    let mut schedlab = start(&home, &plan);
     let runner = runner(schedlab.id(), 4);
     let expected = [("schbench-msg", "0"), ("schbench-worker", "1"), ("schbench-rate", "0-1")];
     wait_for("all roles on their CPUs", || {
@@ -41,11 +42,10 @@ fn workers_run_on_the_cpus_of_their_role() {
 
 #[test]
 fn requests_per_second_are_those_of_the_windows() {
-    let home = tempfile::tempdir().unwrap();
     let text = "schema = 1\n[measure]\nrounds = 1\nwarmup = \"0s\"\nduration = \"1500ms\"\n\
                 window = \"50ms\"\n[[workload]]\nuse = \"schbench\"\ncache-footprint = \"16KiB\"\n";
-    std::fs::write(home.path().join("plan.toml"), text).unwrap();
-    done(schedlab(home.path(), &["run", "./plan.toml"]));
+    let home = Home::with_plan(text);
+    home.ok("run ./plan.toml");
     let run = outcomes(home.path(), "last").swap_remove(0);
     let value = |name: &str| metric(&run, 0, name);
     // It is over thirty windows; the throughput is over all.

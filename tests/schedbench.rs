@@ -1,49 +1,37 @@
 //! The drop-in for schedbench as a user calls it: plan, run, report, and files that are wrong.
 
 use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
-use super::support::{done, ended, schedlab, stderr, stdout};
+use serde_json::Value;
+
+use crate::home::Home;
+use crate::support::{done, stderr, stdout};
 
 const TEMPLATE: &str = r#"{ "Input": {
   "WorkerPresets": { "A": { "Args": [ "burnwait", "70", "200000" ] } },
   "SimpleMatrix": { "Schedulers": [ "batch", "credit" ], "Workers": [ "A" ], "Count": [ 2 ] } },
   "WorkerType": 0 }"#;
 
-fn schedbench(home: &Path, arguments: &[&str]) -> Output {
-    schedlab(home, &[&["schedbench"], arguments].concat()).output().unwrap()
-}
-
-fn write(home: &Path, name: &str, text: &str) {
-    std::fs::write(home.join(name), text).unwrap();
-}
-
-fn read(home: &Path, name: &str) -> String {
-    std::fs::read_to_string(home.join(name)).unwrap()
-}
-
 /// A planned file, its runs of a second each.
-fn planned() -> tempfile::TempDir {
-    let home = tempfile::tempdir().unwrap();
-    write(home.path(), "sample.bench", TEMPLATE);
-    done(schedbench(home.path(), &["-t", "sample.bench", "plan"]));
-    let plan = read(home.path(), "test.bench");
+fn planned() -> Home {
+    let home = Home::new();
+    home.write("sample.bench", TEMPLATE);
+    home.ok("schedbench -t sample.bench plan");
+    let plan = home.read("test.bench");
     let short = plan.replace("\"RuntimeSeconds\":10", "\"RuntimeSeconds\":1");
     assert_ne!(plan, short, "{plan}");
-    write(home.path(), "test.bench", &short);
+    home.write("test.bench", short);
     home
 }
 
 #[test]
 fn what_can_be_run_is_run_stored_and_reported_and_the_rest_skipped() {
     let home = planned();
-    let output = schedbench(home.path(), &["run"]);
-    let errors = stderr(&output);
-    assert_eq!(output.status.code(), Some(0), "{errors}");
+    let errors = home.says(0, "schedbench run");
     assert!(errors.contains("policy batch: batch"), "{errors}");
     assert_eq!(errors.matches("skipped: the scheduler credit is Xen's").count(), 2, "{errors}");
-    let text = stdout(&schedbench(home.path(), &["-v", "1", "report"]));
+    let text = home.ok("schedbench -v 1 report");
     let tables: Vec<&str> = text.split("== RUN ").skip(1).collect();
     assert_eq!(tables.len(), 4, "{text}");
     // CPU use of the two workers of the second completed run: something, but at most one CPU each.
@@ -54,29 +42,27 @@ fn what_can_be_run_is_run_stored_and_reported_and_the_rest_skipped() {
     assert_eq!(text.matches("not run").count(), 2, "{text}");
     let had = "\nknobs read back: policy batch: batch";
     assert_eq!(text.matches(had).count(), 2, "{text}");
-    let original = ["-v", "1", "--original-averages", "report"];
-    assert!(!stdout(&schedbench(home.path(), &original)).contains("read back"));
+    let original = home.ok("schedbench -v 1 --original-averages report");
+    assert!(!original.contains("read back"), "{original}");
     // The file has no `Cpus`; those that the run was on make the pool.
     assert_eq!(text.matches("\nfairness on ").count(), 1, "{text}");
-    let page = stdout(&schedbench(home.path(), &["htmlreport"]));
+    let page = home.ok("schedbench htmlreport");
     assert!(page.starts_with("<!DOCTYPE html>") && !page.contains("://"), "{page:.300}");
     // Only runs that are impossible here are left.
-    let before = read(home.path(), "test.bench");
-    ended(schedbench(home.path(), &["run"]), 3);
-    assert_eq!(read(home.path(), "test.bench"), before);
+    let before = home.read("test.bench");
+    home.ends(3, "schedbench run");
+    assert_eq!(home.read("test.bench"), before);
 }
 
 #[test]
 fn a_scheduler_may_be_a_variant_of_a_plan() {
     let home = planned();
-    let plan = read(home.path(), "test.bench").replace("\"credit\"", "\"gentle\"");
-    write(home.path(), "test.bench", &plan.replace("\"batch\"", "\"unheard-of\""));
+    let plan = home.read("test.bench").replace("\"credit\"", "\"gentle\"");
+    home.write("test.bench", plan.replace("\"batch\"", "\"unheard-of\""));
     let variants = "schema = 1\n[[variant]]\nname = \"gentle\"\nnice = 3\ntimer-slack = \"1ms\"\n\
                     [[workload]]\nuse = \"spin\"\n";
-    write(home.path(), "variants.toml", variants);
-    let output = schedbench(home.path(), &["--variants", "variants.toml", "run"]);
-    let errors = stderr(&output);
-    assert_eq!(output.status.code(), Some(0), "{errors}");
+    home.write("variants.toml", variants);
+    let errors = home.says(0, "schedbench --variants variants.toml run");
     assert_eq!(errors.matches("nice 3: 3").count(), 2, "{errors}");
     assert_eq!(errors.matches("timer-slack 1ms: 1ms").count(), 2, "{errors}");
     assert_eq!(
@@ -84,8 +70,8 @@ fn a_scheduler_may_be_a_variant_of_a_plan() {
         2,
         "{errors}"
     );
-    let output = ended(schedbench(home.path(), &["--variants", "nowhere.toml", "run"]), 2);
-    assert!(stderr(&output).contains("`nowhere.toml`"), "{}", stderr(&output));
+    let said = home.says(2, "schedbench --variants nowhere.toml run");
+    assert!(said.contains("`nowhere.toml`"), "{said}");
 }
 
 #[test]
@@ -100,13 +86,13 @@ fn sets_in_different_pools_do_not_compete_and_pool_0_is_the_machine() {
         ("", "Pool-0", "[1 of 1] x: 1 s"),
     ];
     for (one, other, expected) in cases {
-        let home = tempfile::tempdir().unwrap();
+        let home = Home::new();
         let (one, other) = (set(one), set(other));
         let file = format!(
             r#"{{"Runs":[{{"Label":"x","WorkerSets":[{one},{other}],"RuntimeSeconds":1}}]}}"#
         );
-        write(home.path(), "test.bench", &file);
-        let errors = stderr(&schedbench(home.path(), &["--backend", "null", "run"]));
+        home.write("test.bench", file);
+        let errors = stderr(&home.call("schedbench --backend null run"));
         assert!(errors.contains(expected), "{errors}");
     }
 }
@@ -114,19 +100,18 @@ fn sets_in_different_pools_do_not_compete_and_pool_0_is_the_machine() {
 #[test]
 fn xen_workers_are_skipped_and_never_started_as_processes() {
     let home = planned();
-    let plan = read(home.path(), "test.bench").replacen('{', "{\"WorkerType\":1,", 1);
-    write(home.path(), "test.bench", &plan);
-    let output = ended(schedbench(home.path(), &["run"]), 3);
-    let errors = stderr(&output);
+    let plan = home.read("test.bench").replacen('{', "{\"WorkerType\":1,", 1);
+    home.write("test.bench", &plan);
+    let errors = home.says(3, "schedbench run");
     assert_eq!(errors.matches("workers that are guests need Xen").count(), 2, "{errors}");
     assert_eq!(errors.matches("batch is not a scheduler of Xen").count(), 2, "{errors}");
-    assert_eq!(read(home.path(), "test.bench"), plan);
+    assert_eq!(home.read("test.bench"), plan);
 }
 
 #[test]
 fn the_binary_called_schedbench_does_its_actions_in_order() {
     let home = planned();
-    let link = home.path().join("schedbench");
+    let link = home.at("schedbench");
     symlink(env!("CARGO_BIN_EXE_schedlab"), &link).unwrap();
     let output = Command::new(&link)
         .args(["-f", "test.bench", "--backend", "null", "run", "report"])
@@ -140,14 +125,14 @@ fn the_binary_called_schedbench_does_its_actions_in_order() {
 
 #[test]
 fn the_null_backend_fills_a_file_with_reports_of_every_second() {
-    let home = tempfile::tempdir().unwrap();
-    write(home.path(), "sample.bench", TEMPLATE);
-    schedbench(home.path(), &["-t", "sample.bench", "plan"]);
-    done(schedbench(home.path(), &["--backend", "null", "run"]));
-    let file: serde_json::Value = serde_json::from_str(&read(home.path(), "test.bench")).unwrap();
+    let home = Home::new();
+    home.write("sample.bench", TEMPLATE);
+    home.call("schedbench -t sample.bench plan");
+    home.ok("schedbench --backend null run");
+    let file: Value = home.document("test.bench");
     let runs = file["Runs"].as_array().unwrap();
     let raw = runs.iter().filter_map(|run| run["Results"]["Raw"].as_array());
-    let raw: Vec<&Vec<serde_json::Value>> = raw.collect();
+    let raw: Vec<&Vec<Value>> = raw.collect();
     // The run alone has one worker, the other two; each reports at the start and for ten seconds.
     assert_eq!(raw.iter().map(|list| list.len()).collect::<Vec<_>>(), [11, 22]);
     let second = 1_000_000_000;
@@ -165,7 +150,7 @@ fn the_null_backend_fills_a_file_with_reports_of_every_second() {
             assert!(cputime.is_sorted() && kops.is_sorted() && kops[10] > 9_000, "{kops:?}");
         }
     }
-    let text = stdout(&schedbench(home.path(), &["report"]));
+    let text = home.ok("schedbench report");
     assert_eq!(text.matches("not run").count(), 2, "{text}");
 }
 
@@ -193,13 +178,12 @@ fn a_wrong_file_is_refused_with_its_place_and_left_as_it_is() {
         ("plan", &out_of_range, "`Results.Raw[0]`: worker 0:7: its `Id`"),
     ];
     for (action, text, expected) in cases {
-        let home = tempfile::tempdir().unwrap();
-        write(home.path(), "test.bench", text);
-        let output = schedbench(home.path(), &[action]);
+        let home = Home::new();
+        home.write("test.bench", text);
+        let output = home.ends(2, &["schedbench", action]);
         let errors = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{text}: {errors}");
         assert!(errors.contains(expected) && errors.contains("hint: "), "{expected}: {errors}");
-        assert_eq!(read(home.path(), "test.bench"), *text);
+        assert_eq!(home.read("test.bench"), *text);
         assert!(output.stdout.is_empty());
     }
 }
@@ -207,30 +191,28 @@ fn a_wrong_file_is_refused_with_its_place_and_left_as_it_is() {
 #[test]
 fn what_could_not_be_saved_is_not_measured() {
     let home = planned();
-    let plan = read(home.path(), "test.bench");
+    let plan = home.read("test.bench");
     // This name fits, but the name of the temporary file does not.
     let name = "x".repeat(250);
-    write(home.path(), &name, &plan);
-    let output = schedbench(home.path(), &["-f", &name, "--backend", "null", "run"]);
-    let errors = stderr(&output);
-    assert_eq!(output.status.code(), Some(3), "{errors}");
+    home.write(&name, &plan);
+    let errors = home.says(3, format!("schedbench -f {name} --backend null run"));
     assert!(
         errors.contains("nothing was run") && errors.contains("hint: a shorter name"),
         "{errors}"
     );
     assert!(!errors.contains(" of 4] A baseline batch: 1 s"), "{errors}");
-    assert_eq!(read(home.path(), &name), plan);
+    assert_eq!(home.read(&name), plan);
 }
 
 /// The second of two runs waits for the machine, and then reads what the first one has saved.
 #[test]
 fn a_file_is_read_when_nobody_else_measures() {
     let home = planned();
-    let state = home.path().join(".local/state/schedlab");
+    let state = home.at(".local/state/schedlab");
     std::fs::create_dir_all(&state).unwrap();
     let lock = std::fs::File::create(state.join("measuring.lock")).unwrap();
     lock.lock().unwrap();
-    let mut command = schedlab(home.path(), &["schedbench", "run"]);
+    let mut command = home.command("schedbench run");
     let child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
     // When it has opened the lock, it has read the file once.
     let opened = format!("/proc/{}/fd", child.id());
@@ -242,56 +224,51 @@ fn a_file_is_read_when_nobody_else_measures() {
     while !waits() {
         std::thread::yield_now();
     }
-    let ended =
-        read(home.path(), "test.bench").replace("\"Completed\":false", "\"Completed\":true");
-    write(home.path(), "test.bench", &ended);
+    let ended = home.read("test.bench").replace("\"Completed\":false", "\"Completed\":true");
+    home.write("test.bench", &ended);
     drop(lock);
     let output = done(child.wait_with_output().unwrap());
     assert!(stderr(&output).contains("every run is completed"), "{output:?}");
-    assert_eq!(read(home.path(), "test.bench"), ended);
+    assert_eq!(home.read("test.bench"), ended);
 }
 
 #[test]
 fn a_template_is_not_written_over_results_or_other_files() {
     let home = planned();
-    let plan = ["-t", "sample.bench", "plan"];
-    assert_eq!(schedbench(home.path(), &plan).status.code(), Some(0), "over a plan");
-    write(home.path(), "test.bench", "");
-    assert_eq!(schedbench(home.path(), &plan).status.code(), Some(0), "over nothing");
-    assert_eq!(schedbench(home.path(), &["--backend", "null", "run"]).status.code(), Some(0));
-    let results = read(home.path(), "test.bench");
+    let plan = "schedbench -t sample.bench plan";
+    assert_eq!(home.call(plan).status.code(), Some(0), "over a plan");
+    home.write("test.bench", "");
+    assert_eq!(home.call(plan).status.code(), Some(0), "over nothing");
+    home.ok("schedbench --backend null run");
+    let results = home.read("test.bench");
     for (text, expected) in [
         (results.as_str(), "test.bench is there already, with results of 2 runs"),
         ("[package]\n", "test.bench:1:"),
         ("{}", "test.bench is there already, and no .bench file"),
     ] {
-        write(home.path(), "test.bench", text);
-        let output = schedbench(home.path(), &plan);
-        let errors = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{errors}");
+        home.write("test.bench", text);
+        let errors = home.says(2, plan);
         assert!(errors.contains(expected) && errors.contains("hint: "), "{errors}");
-        assert_eq!(read(home.path(), "test.bench"), text);
+        assert_eq!(home.read("test.bench"), text);
     }
 }
 
 /// As in the original, each option holds for the actions after it. An option after all actions holds for all.
 #[test]
 fn files_and_verbosity_hold_for_the_actions_behind_them() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     for name in ["a", "b", "test.bench"] {
-        write(home.path(), name, &format!(r#"{{"Runs":[{{"Label":"of {name}"}}]}}"#));
+        home.write(name, format!(r#"{{"Runs":[{{"Label":"of {name}"}}]}}"#));
     }
-    let cases: [(&[&str], &[&str], usize); 5] = [
-        (&["-f", "a", "report", "-f", "b", "report"], &["a", "b"], 0),
-        (&["-f", "a", "-f", "b", "report"], &["b"], 0),
-        (&["report", "report", "-f", "a"], &["a", "a"], 0),
-        (&["report", "-v", "0"], &["test.bench"], 0),
-        (&["-v", "0", "report", "-v", "1", "-f", "b", "report", "report"], &["b"; 3], 2),
+    let cases: [(&str, &[&str], usize); 5] = [
+        ("-f a report -f b report", &["a", "b"], 0),
+        ("-f a -f b report", &["b"], 0),
+        ("report report -f a", &["a", "a"], 0),
+        ("report -v 0", &["test.bench"], 0),
+        ("-v 0 report -v 1 -f b report report", &["b"; 3], 2),
     ];
     for (arguments, expected, detailed) in cases {
-        let output = schedbench(home.path(), arguments);
-        assert_eq!(output.status.code(), Some(0), "{arguments:?} {}", stderr(&output));
-        let text = stdout(&output);
+        let text = home.ok(format!("schedbench {arguments}"));
         let labels = text.lines().filter_map(|line| line.strip_prefix("== RUN of "));
         let labels: Vec<_> = labels.filter_map(|label| label.strip_suffix(" ==")).collect();
         assert_eq!(labels, expected, "{arguments:?}");

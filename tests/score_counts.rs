@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use schedlab::sys::clock;
 
-use crate::support::skip;
-use crate::support::{schedlab, stdout};
+use crate::home::Home;
+use crate::support::{skip, stdout};
 
 const ROLE: &str = "SCHEDLAB_TEST_ROLE";
 const THIS: &str = "score_counts::switches_of_all_threads_are_those_that_rusage_reports";
@@ -56,13 +56,11 @@ fn switches_of_all_threads_are_those_that_rusage_reports() {
         Ok(_) => return collect(),
         Err(_) => {}
     }
-    let home = tempfile::tempdir().unwrap();
-    let words = ["score", "--format", "json", "--output", "score.json", "--"];
-    let mut score = schedlab(home.path(), &words);
+    let home = Home::new();
+    let mut score = home.command("score --format json --output score.json --");
     let output = score.arg(myself("").get_program()).args(myself("").get_args());
     let output = output.env(ROLE, "collect").output().unwrap();
-    let text = std::fs::read_to_string(home.path().join("score.json")).unwrap();
-    let score: Value = serde_json::from_str(&text).unwrap();
+    let score = home.document("score.json");
     if score["source"] != "bpf" {
         return skip("privilege to load BPF programs");
     }

@@ -6,20 +6,16 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::support::skip;
-use crate::support::{done, ended, schedlab, stderr, stdout};
+use crate::home::Home;
+use crate::support::{done, skip, stderr, stdout};
 
 const NEEDS: &str = "privilege to load BPF programs";
 
 /// The status, and the scoreboard as json.
-fn json(home: &Path, options: &[&str], command: &[&str]) -> (Output, Value) {
-    let file = home.join("score.json");
-    let mut words = vec!["score", "--format", "json", "--output", file.to_str().unwrap()];
-    words.extend(options);
-    words.push("--");
-    words.extend(command);
-    let output = schedlab(home, &words).output().unwrap();
-    (output, serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap())
+pub fn json(home: &Home, options: &[&str], command: &[&str]) -> (Output, Value) {
+    let words = ["score", "--format", "json", "--output", "score.json"];
+    let output = home.call(&[&words, options, &["--"], command].concat());
+    (output, home.document("score.json"))
 }
 
 fn lost(score: &Value, what: &str) -> bool {
@@ -29,8 +25,8 @@ fn lost(score: &Value, what: &str) -> bool {
 
 #[test]
 fn what_cannot_run_and_what_a_signal_ends_exits_as_in_a_shell() {
-    let home = tempfile::tempdir().unwrap();
-    std::fs::write(home.path().join("plain"), "no program").unwrap();
+    let home = Home::new();
+    home.write("plain", "no program");
     let cases: &[(&[&str], i32)] = &[
         (&["./nonesuch"], 127),
         (&["./plain"], 126),
@@ -42,28 +38,23 @@ fn what_cannot_run_and_what_a_signal_ends_exits_as_in_a_shell() {
     for source in [&[][..], &["--source", "procfs"]] {
         for (command, code) in cases {
             let words = [&["score"], source, &["--"], command].concat();
-            let output = schedlab(home.path(), &words).output().unwrap();
-            assert_eq!(output.status.code(), Some(*code), "{command:?}: {output:?}");
-            let (is_refused, shown) = (matches!(code, 126 | 127), stderr(&output));
-            assert_eq!(shown.contains("cannot run"), is_refused, "{command:?}: {output:?}");
-            assert_eq!(shown.contains("score of"), !is_refused, "{command:?}: {output:?}");
+            let (is_refused, said) = (matches!(code, 126 | 127), home.says(*code, &words));
+            assert_eq!(said.contains("cannot run"), is_refused, "{command:?}: {said}");
+            assert_eq!(said.contains("score of"), !is_refused, "{command:?}: {said}");
         }
     }
 }
 
 #[test]
 fn children_that_are_left_behind_are_reported_and_not_waited_for() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     // The child reads from a pipe that nobody writes to until the test has seen the scoreboard. It holds none
     // of the command's pipes.
-    let command = ["sh", "-c", "mkfifo gate; sh -c 'read x' <>gate >gate 2>&1 & echo $!"];
-    let mut words = vec!["score", "--"];
-    words.extend(command);
-    let mut running = schedlab(home.path(), &words);
-    let output = running.stderr(Stdio::piped()).output().unwrap();
-    let pid = String::from_utf8(output.stdout.clone()).unwrap().trim().to_string();
+    let command = "mkfifo gate; sh -c 'read x' <>gate >gate 2>&1 & echo $!";
+    let output = home.call(&["score", "--", "sh", "-c", command]);
+    let pid = stdout(&output).trim().to_string();
     let is_alive = Path::new(&format!("/proc/{pid}")).exists();
-    std::fs::write(home.path().join("gate"), "go\n").unwrap();
+    home.write("gate", "go\n");
     assert!(output.status.success() && is_alive, "{output:?}");
     let shown = stderr(&output);
     assert!(shown.contains("left      ") && shown.contains(&format!("({pid})")), "{pid}: {shown}");
@@ -87,11 +78,11 @@ fn family() -> (Child, i32) {
 
 #[test]
 fn a_process_that_ends_early_ends_the_score_and_its_living_children_are_watched() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let (mut parent, child) = family();
     let pid = parent.id().to_string();
     let mut score =
-        schedlab(home.path(), &["score", "--pid", &pid, "--duration", "10min", "--format", "json"]);
+        home.command(&["score", "--pid", &pid, "--duration", "10min", "--format", "json"]);
     let mut score = score.stdout(Stdio::piped()).spawn().unwrap();
     // The score catches signals right before it counts.
     let status = format!("/proc/{}/status", score.id());
@@ -117,19 +108,19 @@ fn a_process_that_ends_early_ends_the_score_and_its_living_children_are_watched(
 
 #[test]
 fn a_process_that_is_not_there_is_refused() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     for pid in ["2147483647", "0"] {
-        let output = ended(schedlab(home.path(), &["score", "--pid", pid]), 2);
-        assert!(stderr(&output).contains("there is no process"), "{}", stderr(&output));
+        let said = home.says(2, &["score", "--pid", pid]);
+        assert!(said.contains("there is no process"), "{said}");
     }
 }
 
 #[test]
 fn tasks_without_room_are_counted_as_other() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let command =
         ["sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; (exit 1); exit 4"];
-    let (output, score) = json(home.path(), &["--max-tasks", "1"], &command);
+    let (output, score) = json(&home, &["--max-tasks", "1"], &command);
     assert_eq!(output.status.code(), Some(4));
     if score["source"] != "bpf" {
         return skip(NEEDS);
@@ -148,20 +139,16 @@ const HOSTILE: &str = r#"printf '\033[2J\t\n|\377"' >/proc/$$/comm; (exit 0); :"
 
 #[test]
 fn names_break_neither_text_nor_json_nor_a_trace() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let command = ["sh", "-c", HOSTILE];
     let is_hostile = |task: &Value| task["name"].as_str().unwrap().starts_with("\u{1b}[2J\t\n|");
     for source in [&[][..], &["--source", "procfs"]] {
-        let (output, score) = json(home.path(), source, &command);
+        let (output, score) = json(&home, source, &command);
         assert!(output.status.success(), "{output:?}");
         assert!(score["tasks"].as_array().unwrap().iter().any(is_hostile), "{score}");
         for by in ["name", "process", "cgroup", "task"] {
-            let mut words = vec!["score", "--by", by, "--trace", "t.pftrace"];
-            words.extend(source);
-            words.extend(["--", command[0], command[1], command[2]]);
-            let output = schedlab(home.path(), &words).output().unwrap();
-            let shown = stderr(&output);
-            assert!(output.status.success(), "{shown}");
+            let words = ["score", "--by", by, "--trace", "t.pftrace"];
+            let shown = home.says(0, &[&words, source, &["--"], &command].concat());
             let is_clean = |c: char| c == '\n' || !c.is_control();
             assert!(shown.chars().all(is_clean), "{shown:?}");
             // The line of the trace has its file's name in it, whole.
@@ -173,8 +160,8 @@ fn names_break_neither_text_nor_json_nor_a_trace() {
 
 #[test]
 fn pairs_have_a_watched_side_or_are_folded() {
-    let home = tempfile::tempdir().unwrap();
-    let (_, score) = json(home.path(), &[], &["sh", "-c", "echo | cat; echo | cat"]);
+    let home = Home::new();
+    let (_, score) = json(&home, &[], &["sh", "-c", "echo | cat; echo | cat"]);
     let Some(pairs) = score["pairs"].as_array() else {
         return skip(NEEDS);
     };
@@ -197,12 +184,12 @@ fn pairs_have_a_watched_side_or_are_folded() {
 /// A schedlab that is killed before the end leaves both files unchanged.
 #[test]
 fn files_keep_what_they_hold_until_the_scoreboard_is_whole() {
-    let home = tempfile::tempdir().unwrap();
-    let (board, trace) = (home.path().join("board"), home.path().join("trace"));
+    let home = Home::new();
+    let (board, trace) = (home.at("board"), home.at("trace"));
     std::fs::write(&board, "old board").unwrap();
     std::fs::write(&trace, "old trace").unwrap();
     let args = ["score", "--source", "procfs", "-o", "board", "--trace", "trace", "--", "cat"];
-    let output = done(schedlab(home.path(), &args).args(["board", "trace"]));
+    let output = done(home.command(&args).args(["board", "trace"]));
     assert_eq!(stdout(&output), "old boardold trace", "while it counts");
     assert!(std::fs::read_to_string(&board).unwrap().contains("procfs"), "{output:?}");
     // The source `procfs` has no trace.
@@ -214,20 +201,16 @@ fn files_keep_what_they_hold_until_the_scoreboard_is_whole() {
 
 #[test]
 fn an_output_that_cannot_be_written_is_named() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let args = ["score", "--source", "procfs", "-o", "/dev/full", "--system", "--duration", "50ms"];
-    let output = ended(schedlab(home.path(), &args), 3);
-    assert!(stderr(&output).contains("cannot write /dev/full"), "{output:?}");
+    let said = home.says(3, &args);
+    assert!(said.contains("cannot write /dev/full"), "{said}");
     for (command, code) in [("true", 3), ("false", 1)] {
         let args = ["score", "--source", "procfs", "-o", "/dev/full", "--", command];
-        let output = schedlab(home.path(), &args).output().unwrap();
-        assert_eq!(output.status.code(), Some(code), "{output:?}");
-        assert!(stderr(&output).contains("cannot write /dev/full"), "{output:?}");
+        let said = home.says(code, &args);
+        assert!(said.contains("cannot write /dev/full"), "{said}");
     }
     let nowhere = ["score", "-o", "no/folder/x", "--", "true"];
-    let output = ended(schedlab(home.path(), &nowhere), 3);
-    assert!(
-        stderr(&output).contains("\nhint: its folder must be there: mkdir -p no/folder\n"),
-        "{output:?}"
-    );
+    let said = home.says(3, &nowhere);
+    assert!(said.contains("\nhint: its folder must be there: mkdir -p no/folder\n"), "{said}");
 }

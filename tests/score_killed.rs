@@ -3,7 +3,8 @@
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use crate::support::{assert_gone, schedlab, signal, stdout, wait_for};
+use crate::home::Home;
+use crate::support::{assert_gone, signal, stdout, wait_for};
 
 fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -14,15 +15,14 @@ fn is_alive(pid: u32) -> bool {
 
 #[test]
 fn a_command_ends_with_its_killed_score_and_restore_ends_what_it_started() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     // The number of a shell, and of a program that leaves its group.
     let command = "echo $$; setsid sh -c 'echo $$; exec sleep 1000' & wait; :";
-    let mut score =
-        schedlab(home.path(), &["score", "--source", "procfs", "--", "sh", "-c", command]);
+    let mut score = home.command(&["score", "--source", "procfs", "--", "sh", "-c", command]);
     let mut score = score.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(score.stdout.take().unwrap()).lines();
     let [shell, left] = [0, 1].map(|_| lines.next().unwrap().unwrap().parse::<u32>().unwrap());
-    let restore = || stdout(&schedlab(home.path(), &["restore"]).output().unwrap());
+    let restore = || stdout(&home.call("restore"));
     assert!(restore().starts_with("nothing to restore"), "its schedlab lives");
     assert!(is_alive(shell) && is_alive(left));
     score.kill().unwrap();
@@ -39,13 +39,12 @@ fn a_command_ends_with_its_killed_score_and_restore_ends_what_it_started() {
 
 #[test]
 fn what_a_command_leaves_behind_when_it_ends_by_itself_lives_on() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let command = "sleep 1000 >/dev/null 2>&1 & echo $!";
-    let mut score =
-        schedlab(home.path(), &["score", "--source", "procfs", "--", "sh", "-c", command]);
+    let mut score = home.command(&["score", "--source", "procfs", "--", "sh", "-c", command]);
     let output = score.output().unwrap();
     let left: u32 = stdout(&output).trim().parse().unwrap();
-    let said = stdout(&schedlab(home.path(), &["restore"]).output().unwrap());
+    let said = stdout(&home.call("restore"));
     let lives = is_alive(left);
     signal(left, "-KILL");
     assert!(lives && said.starts_with("nothing to restore"), "{said}");

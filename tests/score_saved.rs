@@ -1,44 +1,33 @@
 //! `schedlab score` as an experiment: kept, listed, compared, removed; and read while it counts.
 
-use std::path::Path;
-
 use serde_json::Value;
 
-use crate::support::{done, schedlab, skip, stderr, stdout};
+use crate::home::Home;
+use crate::support::skip;
 
 /// Two processes that wait for each other some thousand times.
 const PIPE: [&str; 4] = ["--", "sh", "-c", "head -c 20000000 /dev/zero | cat > /dev/null"];
 
-fn score(home: &Path, options: &[&str]) -> String {
-    let words: Vec<&str> = ["score"].iter().chain(options).chain(&PIPE).copied().collect();
-    let output = done(schedlab(home, &words));
-    stderr(&output)
-}
-
-/// Standard output, or the error message if it failed.
-fn run(home: &Path, words: &[&str]) -> Result<String, String> {
-    let output = schedlab(home, words).output().unwrap();
-    if output.status.success() { Ok(stdout(&output)) } else { Err(stderr(&output)) }
+fn score(home: &Home, options: &[&str]) -> String {
+    home.says(0, &[&["score"], options, &PIPE].concat())
 }
 
 #[test]
 fn scores_are_kept_compared_and_removed() {
-    let home = tempfile::tempdir().unwrap();
-    let run = |words: &[&str]| run(home.path(), words);
-    assert!(run(&["compare", "score=a", "score=b"]).is_err());
-    let said = score(home.path(), &["--save", "before"]);
+    let home = Home::new();
+    assert!(!home.call("compare score=a score=b").status.success());
+    let said = score(&home, &["--save", "before"]);
     assert!(said.contains(" with the tag before: schedlab show 2"), "{said}");
-    let said = score(home.path(), &["--save", "after"]);
+    let said = score(&home, &["--save", "after"]);
     assert!(said.contains("schedlab compare score=2"), "{said}");
-    assert!(run(&["list", "scores"]).unwrap().contains("sh -c"));
-    assert_eq!(run(&["list", "scores", "tag=before"]).unwrap().lines().count(), 2);
+    assert!(home.ok(&["list", "scores"]).contains("sh -c"));
+    assert_eq!(home.ok(&["list", "scores", "tag=before"]).lines().count(), 2);
 
-    let text = run(&["compare", "score=before", "score=after", "COLUMNS=80"]).unwrap();
+    let text = home.ok(&["compare", "score=before", "score=after", "COLUMNS=80"]);
     assert!(text.contains("none, as there is one score of each"), "{text}");
     assert!(text.contains("run --probe sched -- sh -c 'head -c"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    let json = run(&["compare", "score=before", "score=last", "--format", "json"]).unwrap();
-    let json: Value = serde_json::from_str(&json).unwrap();
+    let json = home.json("compare score=before score=last --format json");
     assert_eq!(json["schema"], "schedlab-score-comparison");
     let named =
         |name: &str| json["rows"].as_array().unwrap().iter().any(|row| row["label"] == name);
@@ -53,15 +42,15 @@ fn scores_are_kept_compared_and_removed() {
         (&["rm", "score=before"], "1 score would be removed"),
         (&["score", "--save", "a,b", "--", "true"], "is not a tag"),
     ] {
-        let wrong = run(words).unwrap_err();
+        let wrong = home.says(2, words);
         assert!(wrong.contains(part), "{words:?}: {wrong}");
     }
-    run(&["note", "score=before", "with the fan off"]).unwrap();
-    run(&["tag", "score=before", "quiet"]).unwrap();
-    let shown = run(&["show", "score=quiet"]).unwrap();
+    home.ok(&["note", "score=before", "with the fan off"]);
+    home.ok(&["tag", "score=before", "quiet"]);
+    let shown = home.ok(&["show", "score=quiet"]);
     assert!(shown.contains("with the fan off") && shown.contains("score of"), "{shown}");
-    run(&["rm", "--yes", "score=before"]).unwrap();
-    assert!(run(&["show", "score=quiet"]).is_err());
+    home.ok(&["rm", "--yes", "score=before"]);
+    assert!(!home.call("show score=quiet").status.success());
     if json["before"]["source"] != "bpf" {
         skip("privilege to load BPF programs");
     }
@@ -69,9 +58,9 @@ fn scores_are_kept_compared_and_removed() {
 
 #[test]
 fn a_line_for_each_interval_adds_up_to_the_scoreboard() {
-    let home = tempfile::tempdir().unwrap();
-    score(home.path(), &["--interval", "20ms", "--format", "json", "--output", "all.json"]);
-    let text = std::fs::read_to_string(home.path().join("all.json")).unwrap();
+    let home = Home::new();
+    score(&home, &["--interval", "20ms", "--format", "json", "--output", "all.json"]);
+    let text = home.read("all.json");
     let mut lines: Vec<Value> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let whole = lines.pop().unwrap();

@@ -1,24 +1,10 @@
 //! `schedlab score` without BPF: the source `procfs`, which is the one without privileges.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::process::{Command, Output};
-
 use serde_json::Value;
 
-use crate::support::{ended, schedlab, stderr};
-
-/// The status, and the scoreboard.
-fn score(home: &Path, options: &[&str], command: &[&str]) -> (Output, Value) {
-    let file = home.join("score.json");
-    let mut arguments = vec!["score", "--format", "json", "--output", file.to_str().unwrap()];
-    arguments.extend(options);
-    arguments.push("--");
-    arguments.extend(command);
-    let output = schedlab(home, &arguments).output().unwrap();
-    let text = std::fs::read_to_string(file).unwrap();
-    (output, serde_json::from_str(&text).unwrap())
-}
+use crate::home::Home;
+use crate::score_inputs::json;
+use crate::support::{ended, stderr};
 
 fn tasks<'a>(score: &'a Value, name: &str) -> Vec<&'a Value> {
     let tasks = score["tasks"].as_array().unwrap().iter();
@@ -28,8 +14,8 @@ fn tasks<'a>(score: &'a Value, name: &str) -> Vec<&'a Value> {
 /// The numbers come from the zombie, so no command is too short to be seen.
 #[test]
 fn a_command_is_read_after_its_end_and_before_it_is_collected() {
-    let home = tempfile::tempdir().unwrap();
-    let (output, score) = score(home.path(), &["--source", "procfs"], &["sh", "-c", "exit 3"]);
+    let home = Home::new();
+    let (output, score) = json(&home, &["--source", "procfs"], &["sh", "-c", "exit 3"]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert_eq!(score["source"], "procfs");
     let tasks = tasks(&score, "sh");
@@ -48,47 +34,21 @@ fn a_command_is_read_after_its_end_and_before_it_is_collected() {
 
 #[test]
 fn sources_that_are_not_there_are_refused_by_name() {
-    let home = tempfile::tempdir().unwrap();
-    let arguments = ["score", "--source", "nonesuch", "--", "true"];
-    let output = schedlab(home.path(), &arguments).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("procfs"), "{}", stderr(&output));
+    let home = Home::new();
+    let said = home.says(2, "score --source nonesuch -- true");
+    assert!(said.contains("procfs"), "{said}");
 }
 
-/// As root, the test drops its privileges; the program is copied to a folder that everybody can read.
 #[test]
 fn without_privileges_the_command_runs_and_the_better_source_is_reported() {
-    let home = tempfile::tempdir().unwrap();
-    let program = home.path().join("schedlab");
-    let set_up = Command::new("/bin/sh")
-        .args(["-c", "cp \"$1\" \"$2/schedlab\" && chmod 777 \"$2\" \"$2/schedlab\"", "sh"])
-        .args([env!("CARGO_BIN_EXE_schedlab").as_ref(), home.path()])
-        .status();
-    assert!(set_up.unwrap().success());
-    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
-    let words = |options: &[&str], code: i32| {
-        let mut words: Vec<String> = if is_root {
-            ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"].to_vec()
-        } else {
-            vec!["env"]
-        }
-        .iter()
-        .map(|word| word.to_string())
-        .collect();
-        words.push(program.to_str().unwrap().to_string());
-        words.push("score".to_string());
-        words.extend(options.iter().map(|option| option.to_string()));
-        words.extend(["--", "sh", "-c"].map(str::to_string));
-        words.push(format!("echo said; exit {code}"));
-        words
+    let home = Home::new();
+    let run = |options: &[&str], code: i32| {
+        let script = format!("echo said; exit {code}");
+        let mut command = home.unprivileged();
+        command.arg("score").args(options).args(["--", "sh", "-c", &script]);
+        ended(command, code)
     };
-    let run = |options: &[&str], code| {
-        let words = words(options, code);
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).env("HOME", home.path()).current_dir(home.path());
-        command.output().unwrap()
-    };
-    let output = ended(run(&[], 7), 7);
+    let output = run(&[], 7);
     assert_eq!(output.stdout, b"said\n");
     let shown = stderr(&output);
     assert!(shown.contains("source procfs"), "{shown}");
@@ -97,8 +57,8 @@ fn without_privileges_the_command_runs_and_the_better_source_is_reported() {
     }
     assert!(shown.contains("no source bpf: "), "{shown}");
     for code in [0, 7] {
+        // The command runs all the same.
         let output = run(&["--source", "bpf"], code);
-        assert_eq!(output.status.code(), Some(code), "the command runs all the same: {output:?}");
         assert!(stderr(&output).contains("no source of telemetry"), "{}", stderr(&output));
     }
 }

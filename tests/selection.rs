@@ -1,33 +1,28 @@
 //! One language: a selection means the same plans in every command that takes one.
 
-use std::path::Path;
-
-use crate::support::{plan_ids, schedlab, stderr, stdout};
+use crate::home::Home;
+use crate::support::{plan_ids, stderr, stdout};
 
 const PLAN: &str = "schema = 1\ntitle = \"Two loads\"\n[measure]\nrounds = 4\n[[variant]]\n\
     name = \"default\"\n[[variant]]\nname = \"other\"\nnice = 1\n[[workload]]\nname = \"web\"\n\
     use = \"schbench\"\n[[expect]]\nmetric = \"throughput\"\nfrom = \"0.5x\"\nto = \"2x\"\n";
 
 /// All that a command says, and its exit code.
-fn said(home: &Path, words: &[&str]) -> (String, Option<i32>) {
-    let output = schedlab(home, words).output().unwrap();
+fn said(home: &Home, words: &[&str]) -> (String, Option<i32>) {
+    let output = home.call(words);
     (stdout(&output) + &stderr(&output), output.status.code())
 }
 
 /// Three plans of the null backend, and their ids, oldest first.
-fn home_with_plans() -> (tempfile::TempDir, Vec<String>) {
-    let home = tempfile::tempdir().unwrap();
-    std::fs::write(home.path().join("plan.toml"), PLAN).unwrap();
+fn home_with_plans() -> (Home, Vec<String>) {
+    let home = Home::with_plan(PLAN);
     for _ in 0..3 {
-        let run = ["run", "plan.toml", "--backend", "null", "--quiet"];
-        let (text, code) = said(home.path(), &run);
-        assert_eq!(code, Some(0), "{text}");
+        home.ok("run plan.toml --backend null --quiet");
     }
-    let (export, _) = said(home.path(), &["export"]);
-    let ids = plan_ids(&export);
+    let ids = plan_ids(&home.ok("export"));
     assert_eq!(ids.len(), 3);
     for id in &ids[..2] {
-        assert_eq!(said(home.path(), &["tag", id, "before"]).1, Some(0));
+        home.ok(&["tag", id, "before"]);
     }
     (home, ids)
 }
@@ -75,7 +70,7 @@ fn a_selection_means_the_same_plans_in_every_command() {
                 "note" => [command, &[selection, "seen"]].concat(),
                 _ => [command, &[selection]].concat(),
             };
-            let (text, code) = said(home.path(), &text);
+            let (text, code) = said(&home, &text);
             if wants_one && expected.len() > 1 {
                 assert_eq!(code, Some(2), "{command:?} {selection}: {text}");
                 assert!(text.contains("and one is wanted"), "{command:?} {selection}: {text}");
@@ -98,21 +93,21 @@ fn a_selection_means_the_same_plans_in_every_command() {
 #[test]
 fn what_is_selected_and_several_is_removed_after_a_question_alone() {
     let (home, ids) = home_with_plans();
-    let (text, code) = said(home.path(), &["rm", "tag=before"]);
+    let text = home.says(2, "rm tag=before");
     let hint = format!("schedlab rm --yes {} {}", ids[0], ids[1]);
-    assert!(code == Some(2) && text.contains(&hint), "{text}");
-    let (text, code) = said(home.path(), &["rm", "--yes", "2"]);
-    assert!(code == Some(2) && text.contains("`2` is 3 that are stored"), "{text}");
-    let (text, code) = said(home.path(), &["rm", "--yes", "tag=before", &ids[0]]);
+    assert!(text.contains(&hint), "{text}");
+    let text = home.says(2, "rm --yes 2");
+    assert!(text.contains("`2` is 3 that are stored"), "{text}");
+    let (text, code) = said(&home, &["rm", "--yes", "tag=before", &ids[0]]);
     assert_eq!((code, text.lines().count()), (Some(0), 2), "{text}");
-    let (left, _) = said(home.path(), &["export"]);
+    let left = home.ok("export");
     assert!(left.contains(&ids[2]) && !left.contains(&ids[0]) && !left.contains(&ids[1]));
 }
 
 #[test]
 fn completions_offer_terms_and_names() {
-    let home = tempfile::tempdir().unwrap();
-    let (script, _) = said(home.path(), &["completions", "bash"]);
+    let home = Home::new();
+    let script = home.ok("completions bash");
     let report = script.split("schedlab__subcmd__report)").nth(1).unwrap_or(&script);
     for term in ["last", "tag=", "since=", "backend="] {
         assert!(report.contains(term), "{term}");

@@ -2,12 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::support::{done, schedlab, signal, stderr, wait_for};
+use crate::home::Home;
+use crate::support::{signal, wait_for};
 
 pub(crate) struct Served {
     child: Child,
@@ -15,10 +15,9 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    pub(crate) fn start(home: &Path) -> Served {
+    pub(crate) fn start(home: &Home) -> Served {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let port_word = port.to_string();
-        let mut command = schedlab(home, &["serve", "--port", &port_word]);
+        let mut command = home.command(format!("serve --port {port}"));
         let child = command.stderr(Stdio::null()).spawn().unwrap();
         wait_for("the server to listen", || TcpStream::connect(("127.0.0.1", port)).ok());
         Served { child, port }
@@ -54,32 +53,23 @@ impl Drop for Served {
     }
 }
 
-pub(crate) fn measure(home: &Path, title: &str) {
+pub(crate) fn measure(home: &Home, title: &str) {
     let plan = format!(
         "schema = 1\ntitle = '{title}'\n[[variant]]\nname = \"default\"\n[[variant]]\nname = \"other\"\nnice = 1\n\
          [[workload]]\nuse = \"spin\"\n"
     );
-    std::fs::write(home.join("plan.toml"), plan).unwrap();
-    let run = schedlab(home, &["run", "plan.toml", "--backend", "null", "--rounds", "6", "-q"]);
-    done(run);
-}
-
-/// The ids of stored plans, the newest first, shortened as far as they stay distinct.
-fn ids(home: &Path) -> Vec<String> {
-    let list = schedlab(home, &["list", "runs"]).output().unwrap();
-    let text = String::from_utf8(list.stdout).unwrap();
-    let ids = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
-    ids.map(str::to_string).collect()
+    home.write("plan.toml", plan);
+    home.ok("run plan.toml --backend null --rounds 6 -q");
 }
 
 #[test]
 fn the_store_is_browsed_and_compared() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let title = "<script>alert(1)</script> & more";
-    measure(home.path(), title);
-    measure(home.path(), title);
-    let [second, first] = ids(home.path()).try_into().unwrap();
-    let served = Served::start(home.path());
+    measure(&home, title);
+    measure(&home, title);
+    let [second, first] = home.listed().try_into().unwrap();
+    let served = Served::start(&home);
     let (status, index) = served.get("/");
     assert_eq!(status, 200);
     assert!(index.contains("2 of 2 stored plans") && index.contains(&first), "{index}");
@@ -107,10 +97,10 @@ fn the_store_is_browsed_and_compared() {
 
 #[test]
 fn what_is_not_to_be_answered_is_refused() {
-    let home = tempfile::tempdir().unwrap();
-    measure(home.path(), "one");
-    let id = ids(home.path()).remove(0);
-    let served = Served::start(home.path());
+    let home = Home::new();
+    measure(&home, "one");
+    let id = home.listed().remove(0);
+    let served = Served::start(&home);
     let cases = [
         ("GET", "/", "evil.example", 421),
         ("POST", "/", "localhost", 405),
@@ -138,10 +128,8 @@ fn what_is_not_to_be_answered_is_refused() {
     assert!(status == 200 && page.contains(&id), "its own name: {page}");
     let (status, head) = served.ask("HEAD", "/", "localhost");
     assert!(status == 200 && head.ends_with("\r\n\r\n"), "no page: {head}");
-    let port = served.port.to_string();
-    let taken = schedlab(home.path(), &["serve", "--port", &port]).output().unwrap();
-    assert_eq!(taken.status.code(), Some(3));
-    assert!(stderr(&taken).contains("hint: another port"), "{}", stderr(&taken));
+    let said = home.says(3, format!("serve --port {}", served.port));
+    assert!(said.contains("hint: another port"), "{said}");
 }
 
 /// Sets the flag even if the test fails.
@@ -157,9 +145,9 @@ impl Drop for End<'_> {
 /// answered meanwhile.
 #[test]
 fn who_drips_keeps_nobody_else_waiting_and_is_ended() {
-    let home = tempfile::tempdir().unwrap();
-    measure(home.path(), "one");
-    let served = Served::start(home.path());
+    let home = Home::new();
+    measure(&home, "one");
+    let served = Served::start(&home);
     let drip = |stream: &TcpStream| {
         let mut stream = stream;
         stream.write_all(b"GET / HTTP/1.1\r\nx: ")

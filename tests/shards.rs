@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Output;
 
 use serde_json::Value;
 
-use crate::support::{plan_ids, schedlab, signal, skip, stderr, stdout, wait_for};
+use crate::home::Home;
+use crate::support::{joined, plan_ids, signal, skip, stdout, wait_for};
 
 const PLAN: &str = r#"
 schema = 1
@@ -26,70 +26,41 @@ count = [1, 2]
 use = "schbench"
 "#;
 
-struct Home(tempfile::TempDir);
+/// The message and its hint.
+fn fails(home: &Home, code: i32, words: &str) -> String {
+    let said = home.says(code, words);
+    assert!(said.contains("hint: "), "{words}: {said}");
+    said
+}
 
-impl Home {
-    fn new() -> Home {
-        let home = tempfile::tempdir().unwrap();
-        std::fs::write(home.path().join("plan.toml"), PLAN).unwrap();
-        Home(home)
-    }
+fn run_part(home: &Home, shard: &str) -> String {
+    home.both(0, format!("run plan.toml --backend null --shard {shard}"))
+}
 
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
+/// Runs a part in a separate store, and exports it to a file.
+fn part(home: &Home, file: &str, shard: &str, more: &str) -> String {
+    let db = format!("{file}.db");
+    home.ok(format!("run plan.toml --backend null --shard {shard} --db {db} -q{more}"));
+    let lines = stored(home, &db);
+    home.write(file, &lines);
+    lines
+}
 
-    fn call(&self, words: &str) -> Output {
-        let words: Vec<&str> = words.split(' ').collect();
-        schedlab(self.path(), &words).output().unwrap()
-    }
+/// The events of a store, which may not be there.
+fn stored(home: &Home, db: &str) -> String {
+    stdout(&home.call(format!("export --db {db}")))
+}
 
-    /// The output of a call, both streams.
-    fn ok(&self, words: &str) -> String {
-        let output = self.call(words);
-        assert_eq!(output.status.code(), Some(0), "{words}: {output:?}");
-        stdout(&output) + &stderr(&output)
-    }
-
-    /// The message and its hint.
-    fn fails(&self, code: i32, words: &str) -> String {
-        let output = self.call(words);
-        assert_eq!(output.status.code(), Some(code), "{words}: {output:?}");
-        let said = stderr(&output);
-        assert!(said.contains("hint: "), "{words}: {said}");
-        said
-    }
-
-    fn run_part(&self, shard: &str, more: &str) -> String {
-        self.ok(&format!("run plan.toml --backend null --shard {shard}{more}"))
-    }
-
-    /// Runs a part in a separate store, and exports it to a file.
-    fn part(&self, file: &str, shard: &str, more: &str) -> String {
-        let db = format!("{file}.db");
-        self.run_part(shard, &format!(" --db {db} -q{more}"));
-        let lines = stdout(&self.call(&format!("export --db {db}")));
-        std::fs::write(self.path().join(file), &lines).unwrap();
-        lines
-    }
-
-    /// All exported events of each run, by round and cell.
-    fn runs(&self, db: &str) -> BTreeMap<(u64, u64), Vec<Value>> {
-        let mut runs: BTreeMap<_, Vec<Value>> = BTreeMap::new();
-        for line in stdout(&self.call(&format!("export --db {db}"))).lines() {
-            let event: Value = serde_json::from_str(line).unwrap();
-            if let (Some(round), Some(cell)) =
-                (event["key"]["round"].as_u64(), event["key"]["cell"].as_u64())
-            {
-                runs.entry((round, cell)).or_default().push(event);
-            }
+/// All exported events of each run, by round and cell.
+fn runs(home: &Home, db: &str) -> BTreeMap<(u64, u64), Vec<Value>> {
+    let mut runs: BTreeMap<_, Vec<Value>> = BTreeMap::new();
+    for event in home.events(&format!("--db {db}")) {
+        let key = ["round", "cell"].map(|key| event["key"][key].as_u64());
+        if let [Some(round), Some(cell)] = key {
+            runs.entry((round, cell)).or_default().push(event);
         }
-        runs
     }
-
-    fn stored(&self, db: &str) -> String {
-        stdout(&self.call(&format!("export --db {db}")))
-    }
+    runs
 }
 
 /// The id in the output of an import.
@@ -99,86 +70,82 @@ fn joined_id(said: &str) -> String {
 
 #[test]
 fn joined_parts_are_what_one_run_of_the_plan_gives() {
-    let home = Home::new();
+    let home = Home::with_plan(PLAN);
     home.ok("run plan.toml --backend null -q --db one.db");
-    for part in 1..=4 {
-        home.part(&format!("p{part}"), &format!("{part}/4"), "");
+    for number in 1..=4 {
+        part(&home, &format!("p{number}"), &format!("{number}/4"), "");
     }
     // Parts may come in any order, and one of them twice.
-    let said = home.ok("import p3 p1 p4 p2 p3 --db joined.db");
+    let said = home.both(0, "import p3 p1 p4 p2 p3 --db joined.db");
     assert!(said.contains("all 4 parts, 60 of 60 runs; 12 runs with the same answers"), "{said}");
     let id = joined_id(&said);
     assert!(said.contains(&format!("see: schedlab report {id} --db joined.db")), "{said}");
-    assert_eq!(home.runs("joined.db"), home.runs("one.db"));
+    assert_eq!(runs(&home, "joined.db"), runs(&home, "one.db"));
     let [joined, one] = ["joined.db", "one.db"].map(|db| {
-        let id = stdout(&home.call(&format!("export --db {db}")));
-        let first: Value = serde_json::from_str(id.lines().next().unwrap()).unwrap();
-        let id = first["id"].as_str().unwrap();
-        let report = stdout(&home.call(&format!("report {id} -v --db {db}")));
+        let id = &plan_ids(&stored(&home, db))[0];
+        let report = home.ok(format!("report {id} -v --db {db}"));
         // Names of other lengths wrap lines at other places.
         let report = report.replace(id, "ID").replace(db, "DB").replace('\\', "");
-        report.split_whitespace().collect::<Vec<_>>().join(" ")
+        joined(&report)
     });
     assert_eq!(joined, one);
     let list = home.ok("list runs --db joined.db");
     assert!(list.contains("10/10") && list.contains("complete"), "{list}");
     assert_eq!(list.matches("parts-").count(), 1, "parts are no plans of their own: {list}");
     // Once more, from the store itself: it has all parts already.
-    let before = home.stored("joined.db");
-    std::fs::write(home.path().join("whole"), &before).unwrap();
+    let before = stored(&home, "joined.db");
+    home.write("whole", &before);
     home.ok("import whole p1 --db joined.db");
-    assert_eq!(home.stored("joined.db"), before);
+    assert_eq!(stored(&home, "joined.db"), before);
 }
 
 #[test]
 fn a_missing_part_is_named_with_the_command_that_runs_it() {
-    let home = Home::new();
+    let home = Home::with_plan(PLAN);
     home.ok("run plan.toml --backend null -q --db one.db");
-    for part in [1, 2, 4] {
-        home.part(&format!("p{part}"), &format!("{part}/4"), "");
+    for number in [1, 2, 4] {
+        part(&home, &format!("p{number}"), &format!("{number}/4"), "");
     }
-    let said = home.ok("import p1 p2 p4 --db joined.db");
+    let said = home.both(0, "import p1 p2 p4 --db joined.db");
     let id = joined_id(&said);
     assert!(said.contains("3 of 4 parts, 48 of 60 runs"), "{said}");
     let command = format!("schedlab run --resume {id} --shard 3/4 --db joined.db");
     assert!(said.contains(&format!("missing: part 3/4, 12 runs: {command}\n")), "{said}");
-    let report = home.ok(&format!("report {id} --db joined.db COLUMNS=100"));
-    let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+    let report = joined(&home.ok(format!("report {id} --db joined.db COLUMNS=100")));
     assert!(report.contains(&format!("; missing: part 3/4, 12 runs: {command}")), "{report}");
-    let said = home.ok(command.trim_start_matches("schedlab "));
+    let said = home.both(0, command.trim_start_matches("schedlab "));
     assert!(said.contains("all 4 parts, 60 of 60 runs"), "{said}");
-    assert_eq!(home.runs("joined.db"), home.runs("one.db"));
-    let said = home.ok(&format!("run --resume {id} --shard 3/4 --db joined.db"));
+    assert_eq!(runs(&home, "joined.db"), runs(&home, "one.db"));
+    let said = home.both(0, format!("run --resume {id} --shard 3/4 --db joined.db"));
     assert!(said.contains("part 3/4 lacks nothing"), "{said}");
     // Without `--shard`, everything that is missing is run.
     home.ok("import p1 p4 --db other.db");
-    let report = home.ok(&format!("report {id} --db other.db COLUMNS=100"));
-    let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+    let report = joined(&home.ok(format!("report {id} --db other.db COLUMNS=100")));
     let both = "part 2/4, 18 runs, part 3/4, 12 runs";
     let all = format!("; missing: {both}: schedlab run --resume {id} --db other.db");
     assert!(report.contains(&all), "{report}");
-    home.ok(&format!("run --resume {id} --db other.db -q"));
-    assert_eq!(home.runs("other.db"), home.runs("one.db"));
-    let said = home.fails(2, &format!("run --resume {id} --shard 1/8 --db other.db"));
+    home.ok(format!("run --resume {id} --db other.db -q"));
+    assert_eq!(runs(&home, "other.db"), runs(&home, "one.db"));
+    let said = fails(&home, 2, &format!("run --resume {id} --shard 1/8 --db other.db"));
     assert!(said.contains("is cut in 4 parts"), "{said}");
 }
 
 #[test]
 fn parts_that_do_not_fit_are_refused_and_nothing_is_stored() {
-    let home = Home::new();
-    let first = home.part("p1", "1/4", "");
-    home.part("seed", "2/4", " --seed 7");
-    home.part("eight", "2/8", "");
-    home.part("rounds", "2/4", " --rounds 4");
+    let home = Home::with_plan(PLAN);
+    let first = part(&home, "p1", "1/4", "");
+    part(&home, "seed", "2/4", " --seed 7");
+    part(&home, "eight", "2/8", "");
+    part(&home, "rounds", "2/4", " --rounds 4");
     let part = first.lines().next().unwrap().replace("-1of4", "-2of4");
     let part = part.replace("\"part\":1", "\"part\":2");
     let other = first.replacen(first.lines().next().unwrap(), &part, 1);
-    std::fs::write(home.path().join("of-another"), other).unwrap();
-    std::fs::write(home.path().join("unsound"), first.replace("-1of4", "-2of4")).unwrap();
+    home.write("of-another", other);
+    home.write("unsound", first.replace("-1of4", "-2of4"));
     let at = first.find("\"known\":").unwrap() + 8;
     let changed = format!("{}1{}", &first[..at], &first[at..]);
-    std::fs::write(home.path().join("changed"), changed).unwrap();
-    std::fs::write(home.path().join("text"), "no export\n").unwrap();
+    home.write("changed", changed);
+    home.write("text", "no export\n");
     let cases = [
         ("p1 seed", 3, "`p1`, part 1/4 and `seed`, part 2/4 are not parts of one plan: the seed ("),
         ("p1 eight", 3, "`p1`, part 1/4 and `eight`, part 2/8 do not fit: one plan was cut in d"),
@@ -190,72 +157,71 @@ fn parts_that_do_not_fit_are_refused_and_nothing_is_stored() {
         ("p1 gone", 2, "cannot read gone"),
     ];
     for (files, code, expected) in cases {
-        let said = home.fails(code, &format!("import {files} --db joined.db"));
+        let said = fails(&home, code, &format!("import {files} --db joined.db"));
         assert!(said.contains(expected), "{files}: {said}");
-        assert_eq!(home.stored("joined.db"), "", "{files}");
+        assert_eq!(stored(&home, "joined.db"), "", "{files}");
     }
     // A refused import does not change the store.
     home.ok("import p1 --db joined.db");
-    let before = home.stored("joined.db");
+    let before = stored(&home, "joined.db");
     for files in ["changed", "eight"] {
-        home.fails(3, &format!("import {files} --db joined.db"));
-        assert_eq!(home.stored("joined.db"), before, "{files}");
+        fails(&home, 3, &format!("import {files} --db joined.db"));
+        assert_eq!(stored(&home, "joined.db"), before, "{files}");
     }
 }
 
 #[test]
 fn words_that_are_no_part_are_usage_errors() {
-    let home = Home::new();
+    let home = Home::with_plan(PLAN);
     for (word, hint) in [("0/4", "1/4 to 4/4"), ("5/4", "1/4 to 4/4"), ("x", "3/16")] {
-        let said = home.fails(2, &format!("run plan.toml --backend null --shard {word}"));
+        let said = fails(&home, 2, &format!("run plan.toml --backend null --shard {word}"));
         assert!(said.contains(hint), "{word}: {said}");
     }
-    std::fs::write(home.path().join("open.toml"), {
+    home.write("open.toml", {
         PLAN.replace("rounds = 10", "until-decided = true\nbudget = \"1min\"")
-    })
-    .unwrap();
-    let said = home.fails(2, "run open.toml --backend null --shard 1/2");
+    });
+    let said = fails(&home, 2, "run open.toml --backend null --shard 1/2");
     assert!(said.contains("--rounds 20"), "{said}");
 }
 
 #[test]
 fn a_part_that_is_asked_for_again_is_not_run_again() {
-    let home = Home::new();
-    let said = home.run_part("12/16", "");
+    let home = Home::with_plan(PLAN);
+    let said = run_part(&home, "12/16");
     assert!(
         said.contains("part 12/16 has no runs, and is not missed: the plan has 10 rounds"),
         "{said}"
     );
-    let said = home.run_part("2/4", "");
+    let said = run_part(&home, "2/4");
     assert!(said.contains("part 2/4 of parts-") && said.contains("18 runs\n"), "{said}");
     assert!(said.contains("-2of4 > part-2of4.jsonl\n"), "{said}");
     let id = said.split("schedlab export ").nth(1).unwrap().split(' ').next().unwrap();
-    let shown = home.ok(&format!("show {id} COLUMNS=120"));
+    let shown = home.ok(format!("show {id} COLUMNS=120"));
     assert!(shown.contains("2/4 of parts-"), "{shown}");
-    let before = home.stored(".local/share/schedlab/schedlab.db");
-    let said = home.run_part("2/4", "");
+    let before = stored(&home, ".local/share/schedlab/schedlab.db");
+    let said = run_part(&home, "2/4");
     assert!(said.contains("part 2/4 is stored already"), "{said}");
-    assert_eq!(home.stored(".local/share/schedlab/schedlab.db"), before);
+    assert_eq!(stored(&home, ".local/share/schedlab/schedlab.db"), before);
     // The other parts, in the same store: the last one joins all.
-    home.run_part("1/4", "");
-    home.run_part("3/4", "");
-    let said = home.run_part("4/4", "");
+    run_part(&home, "1/4");
+    run_part(&home, "3/4");
+    let said = run_part(&home, "4/4");
     assert!(said.contains("all 4 parts, 60 of 60 runs"), "{said}");
-    let said = home.run_part("2/4", "");
+    let said = run_part(&home, "2/4");
     assert!(said.contains("part 2/4 is joined in parts-"), "{said}");
-    let dry = home.ok("run plan.toml --backend null --shard 2/4 --dry-run");
+    let dry = home.both(0, "run plan.toml --backend null --shard 2/4 --dry-run");
     assert!(dry.contains("18 runs, at least"), "{dry}");
 }
 
 #[test]
 fn an_interrupted_part_goes_on() {
-    let home = Home::new();
+    let home = Home::with_plan(PLAN);
     let plan = PLAN.replace("1s", "100ms").replace("[measure]", "[measure]\nwarmup = \"10ms\"");
-    std::fs::write(home.path().join("plan.toml"), plan).unwrap();
+    home.write("plan.toml", plan);
     let words = ["run", "plan.toml", "--shard", "2/5", "-q", "--events", "events"];
-    let mut running = schedlab(home.path(), &words).spawn().unwrap();
+    let mut running = home.command(&words).spawn().unwrap();
     let ended = || {
-        let events = std::fs::read_to_string(home.path().join("events")).unwrap_or_default();
+        let events = std::fs::read_to_string(home.at("events")).unwrap_or_default();
         events.matches("\"run_ended\"").count()
     };
     wait_for("a run to end", || (ended() > 0).then_some(()));
@@ -265,10 +231,10 @@ fn an_interrupted_part_goes_on() {
     if before < 12 {
         assert_eq!(code, Some(130));
     }
-    let said = home.ok("run plan.toml --shard 2/5");
+    let said = home.both(0, "run plan.toml --shard 2/5");
     let done = if before < 12 { "part 2/5 of parts-" } else { "is stored already" };
     assert!(said.contains(done), "{said}");
-    let runs = home.runs(".local/share/schedlab/schedlab.db");
+    let runs = runs(&home, ".local/share/schedlab/schedlab.db");
     let rounds: std::collections::BTreeSet<u64> = runs.keys().map(|(round, _)| *round).collect();
     // Rounds that others spoilt are measured again, in rounds of this part.
     assert!(rounds.contains(&1) && rounds.contains(&6), "{rounds:?}");
@@ -278,7 +244,7 @@ fn an_interrupted_part_goes_on() {
 
 #[test]
 fn gnu_parallel_runs_the_parts_of_a_plan() {
-    let home = Home::new();
+    let home = Home::with_plan(PLAN);
     if !Path::new("/usr/bin/parallel").exists() {
         return skip("GNU parallel (package parallel)");
     }
@@ -290,36 +256,36 @@ fn gnu_parallel_runs_the_parts_of_a_plan() {
     let done = parallel.current_dir(home.path()).args([&run, ":::", "1", "2", "3", "4"]).output();
     let done = done.unwrap();
     assert!(done.status.success(), "{done:?}");
-    let said = home.ok("import 1.db 2.db 3.db 4.db --db joined.db");
+    let said = home.both(0, "import 1.db 2.db 3.db 4.db --db joined.db");
     assert!(said.contains("all 4 parts, 60 of 60 runs"), "{said}");
 }
 
 #[test]
 fn plans_of_another_store_are_taken_once() {
-    let home = Home::new();
+    let home = Home::with_plan(PLAN);
     for db in ["a.db", "b.db"] {
-        home.ok(&format!("run plan.toml --backend null -q --db {db}"));
+        home.ok(format!("run plan.toml --backend null -q --db {db}"));
     }
-    let id = |db: &str| plan_ids(&home.stored(db)).remove(0);
-    home.ok(&format!("tag {} kept --db b.db", id("b.db")));
-    let bytes = |db: &str| std::fs::read(home.path().join(db)).unwrap();
+    let id = |db: &str| plan_ids(&stored(&home, db)).remove(0);
+    home.ok(format!("tag {} kept --db b.db", id("b.db")));
+    let bytes = |db: &str| std::fs::read(home.at(db)).unwrap();
     let before = bytes("b.db");
-    let said = home.ok("import b.db --db a.db");
+    let said = home.both(0, "import b.db --db a.db");
     assert!(said.contains("stored: 1 plan, 60 runs, 0 scores\n"), "{said}");
     assert_eq!(bytes("b.db"), before, "nothing is written to it");
-    let of_b = stdout(&home.call(&format!("export {} --db a.db", id("b.db"))));
-    assert_eq!(of_b, home.stored("b.db"), "with its tag");
-    let said = home.ok("import b.db b.db --db a.db");
+    let of_b = home.ok(format!("export {} --db a.db", id("b.db")));
+    assert_eq!(of_b, stored(&home, "b.db"), "with its tag");
+    let said = home.both(0, "import b.db b.db --db a.db");
     assert!(said.contains("stored: 0 plans, 0 runs, 0 scores; 2 that were there"), "{said}");
 }
 
 #[test]
 fn a_database_that_is_none_of_ours_is_refused() {
-    let home = Home::new();
+    let home = Home::with_plan(PLAN);
     home.ok("run plan.toml --backend null -q --db good.db");
     let change = |name: &str, sql: &str| {
-        std::fs::copy(home.path().join("good.db"), home.path().join(name)).unwrap();
-        let conn = rusqlite::Connection::open(home.path().join(name)).unwrap();
+        std::fs::copy(home.at("good.db"), home.at(name)).unwrap();
+        let conn = rusqlite::Connection::open(home.at(name)).unwrap();
         conn.execute_batch(sql).unwrap();
     };
     change("trigger", "CREATE TRIGGER t AFTER DELETE ON run BEGIN SELECT 1; END");
@@ -329,9 +295,9 @@ fn a_database_that_is_none_of_ours_is_refused() {
     change("newer", "PRAGMA user_version = 1000");
     change("words", "UPDATE plan SET id = '../../etc'; DELETE FROM plan_digest");
     change("damaged", "UPDATE plan SET json = '{}'");
-    let mut cut = std::fs::read(home.path().join("good.db")).unwrap();
+    let mut cut = std::fs::read(home.at("good.db")).unwrap();
     cut.truncate(40_000);
-    std::fs::write(home.path().join("cut"), cut).unwrap();
+    home.write("cut", cut);
     let cases = [
         ("trigger", 2, "its tables are not those of format"),
         ("view", 2, "its tables are not those of format"),
@@ -343,8 +309,8 @@ fn a_database_that_is_none_of_ours_is_refused() {
         ("cut", 3, ""),
     ];
     for (name, code, expected) in cases {
-        let said = home.fails(code, &format!("import {name} --db joined.db"));
+        let said = fails(&home, code, &format!("import {name} --db joined.db"));
         assert!(said.contains(expected), "{name}: {said}");
-        assert_eq!(home.stored("joined.db"), "", "{name}");
+        assert_eq!(stored(&home, "joined.db"), "", "{name}");
     }
 }

@@ -4,21 +4,20 @@
 use std::fs;
 use std::process::Output;
 
-use tempfile::TempDir;
-
-use crate::support::{done, schedlab, stderr};
+use crate::home::Home;
+use crate::support::{done, stderr};
 
 const LAB: [&str; 4] = ["run", "lab-quick", "--backend", "lab"];
 
-fn configured(text: &str) -> TempDir {
-    let home = tempfile::tempdir().unwrap();
-    fs::create_dir_all(home.path().join(".config/schedlab")).unwrap();
-    fs::write(home.path().join(".config/schedlab/config.toml"), text).unwrap();
+fn configured(text: &str) -> Home {
+    let home = Home::new();
+    fs::create_dir_all(home.at(".config/schedlab")).unwrap();
+    home.write(".config/schedlab/config.toml", text);
     home
 }
 
-fn run(home: &TempDir, words: &[&str], more: &[&str]) -> Output {
-    schedlab(home.path(), &[words, more].concat()).output().unwrap()
+fn run(home: &Home, words: &[&str], more: &[&str]) -> Output {
+    home.call(&[words, more].concat())
 }
 
 fn assert_refused(output: &Output, says: &str) {
@@ -34,7 +33,7 @@ fn assert_refused(output: &Output, says: &str) {
 
 #[test]
 fn what_is_wrong_with_the_options_is_said_before_anything_runs() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     for (more, says) in [
         (
             &["--cache", "http://example.org:s3cret@example.org/"][..],

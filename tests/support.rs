@@ -1,6 +1,7 @@
 //! Helpers of all integration tests: the checkout, the program, waiting, and loud skips.
 
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -43,6 +44,12 @@ fn program() -> std::ffi::OsString {
 pub fn campaign(short: u32) -> u32 {
     let asked = std::env::var("SCHEDLAB_CAMPAIGN").ok();
     asked.map_or(short, |times| times.parse().expect("SCHEDLAB_CAMPAIGN is a number"))
+}
+
+/// Writes a program for sh.
+pub fn write_script(path: &Path, body: &str) {
+    std::fs::write(path, format!("#!/bin/sh\n{body}\n")).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// A script of sh that may mount, and sees its mounts alone. `$0` and what follows are the words of `command`.
@@ -98,6 +105,11 @@ pub fn stdout(output: &Output) -> String {
 
 pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Joins words with one space, independent of line breaks.
+pub fn joined(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The outcomes of a stored plan's runs, in their order, from `schedlab export`.

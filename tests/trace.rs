@@ -1,7 +1,6 @@
 //! Traces for the Perfetto UI, read back by a generic reader of protocol buffers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::process::Command;
 
 use schedlab::model::{
@@ -9,7 +8,7 @@ use schedlab::model::{
 };
 use schedlab::report::score;
 
-use crate::support::schedlab;
+use crate::home::Home;
 use crate::support::skip;
 
 /// A message: the values of each field, in their order.
@@ -273,17 +272,10 @@ const PING_PONG: &str = "
     wait";
 
 /// `None`: the programs cannot be loaded here.
-fn traced(home: &Path, options: &[&str], command: &[&str]) -> Option<(Vec<u8>, String)> {
-    let file = home.join("out.pftrace");
-    let name = file.display().to_string();
-    let mut words = vec!["score", "--trace", &name];
-    words.extend(options);
-    words.push("--");
-    words.extend(command);
-    let output = schedlab(home, &words).current_dir(home).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    said.contains("source bpf").then(|| (std::fs::read(&file).unwrap(), said))
+fn traced(home: &Home, options: &[&str], command: &[&str]) -> Option<(Vec<u8>, String)> {
+    let words = ["score", "--trace", "out.pftrace"];
+    let said = home.says(0, &[&words, options, &["--"], command].concat());
+    said.contains("source bpf").then(|| (std::fs::read(home.at("out.pftrace")).unwrap(), said))
 }
 
 /// `chrt` fails if real-time priorities are not allowed.
@@ -293,9 +285,9 @@ fn can_be_real_time() -> bool {
 
 #[test]
 fn a_ping_pong_has_both_tasks_in_turn_and_a_waking_before_each_switch() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let command = ["chrt", "-f", "50", "taskset", "-c", "0", "sh", "-c", PING_PONG];
-    let found = can_be_real_time().then(|| traced(home.path(), &[], &command)).flatten();
+    let found = can_be_real_time().then(|| traced(&home, &[], &command)).flatten();
     let Some((file, said)) = found else {
         return skip("privilege to load BPF programs and to set real-time priorities");
     };
@@ -357,10 +349,10 @@ fn a_ping_pong_has_both_tasks_in_turn_and_a_waking_before_each_switch() {
 
 #[test]
 fn a_trace_of_a_moment_holds_no_more_than_that_and_begins_with_what_ran() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let command = ["sh", "-c", "sleep 0.3"];
     let options = ["--light", "--trace-for", "50ms"];
-    let Some((file, said)) = traced(home.path(), &options, &command) else {
+    let Some((file, said)) = traced(&home, &options, &command) else {
         return skip("privilege to load BPF programs");
     };
     assert!(said.contains("events of 0.050 s"), "{said}");

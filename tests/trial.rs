@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::kernel_build::{Site, git, state, tree};
 use crate::kernels::on_amd64;
-use crate::support::{done, ended, schedlab, stderr, stdout};
+use crate::support::{done, ended, joined, schedlab, stderr, stdout};
 
 /// A guest's answer depends on the slice in its kernel and the seed of its run; other machines fail.
 const QEMU: &str = r#"case "$*" in
@@ -144,7 +144,7 @@ fn a_series_as_git_writes_it_is_tried_whole_or_not_at_all() {
     let output = done(lab.tries(&[cover, first, second]));
     let (text, message) = (stdout(&output), stderr(&output));
     assert!(message.contains(&format!("was made for the commit {base}, and is applied to")));
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = joined(&text);
     assert_eq!(words.matches(", patch v2-000").count(), 2, "{text}");
     assert!(text.contains("WORSE"), "{text}");
 

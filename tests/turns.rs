@@ -1,36 +1,30 @@
 //! Variants that take turns inside one run, as they run on this machine.
 
 use std::cell::RefCell;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{done, ended, metric, schedlab, stderr, stdout, wait_for};
+use crate::home::Home;
+use crate::support::{ended, joined, metric, stderr, wait_for};
 
-fn write_plan(home: &Path, duration: &str, kind: &str) {
+fn write_plan(home: &Home, duration: &str, kind: &str) {
     let plan = format!(
         "schema = 1\n[measure]\nrounds = 2\nduration = \"{duration}\"\nwarmup = \"10ms\"\n\
          window = \"50ms\"\nrepeat-spoilt = false\nturns = \"50ms\"\n\
          [[variant]]\nname = \"default\"\n[[variant]]\nname = \"batch\"\npolicy = \"batch\"\n\
          [[workload]]\nuse = \"pipe\"\nworkers = \"{kind}\"\n"
     );
-    std::fs::write(home.join("plan.toml"), plan).unwrap();
-}
-
-fn events(home: &Path) -> Vec<Value> {
-    let export = schedlab(home, &["export", "last"]).output().unwrap();
-    stdout(&export).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    home.write("plan.toml", plan);
 }
 
 #[test]
 fn each_variant_has_a_result_of_its_own_by_the_time_that_counts() {
     for kind in ["threads", "processes"] {
-        let home = tempfile::tempdir().unwrap();
-        write_plan(home.path(), "200ms", kind);
-        done(schedlab(home.path(), &["run", "-q", "plan.toml"]));
-        let events = events(home.path());
+        let home = Home::new();
+        write_plan(&home, "200ms", kind);
+        home.ok("run -q plan.toml");
+        let events = home.events("last");
         let ended: Vec<&Value> =
             events.iter().filter(|event| event["event"] == "run_ended").collect();
         assert_eq!(ended.len(), 4, "two rounds of two variants");
@@ -59,18 +53,17 @@ fn each_variant_has_a_result_of_its_own_by_the_time_that_counts() {
             assert_eq!(knobs.contains("\"policy\""), key["cell"] == 1, "{knobs}");
             assert!(knobs.contains("\"switch\""), "{knobs}");
         }
-        let report = stdout(&schedlab(home.path(), &["report", "last", "-v"]).output().unwrap());
-        let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+        let report = joined(&home.ok("report last -v"));
         assert!(report.contains("in turns of 50ms inside one run, a switch takes"), "{report}");
     }
 }
 
 #[test]
 fn a_worker_that_something_else_changes_fails_the_run_with_the_knob() {
-    let home = tempfile::tempdir().unwrap();
-    write_plan(home.path(), "30s", "threads");
-    let messages = std::fs::File::create(home.path().join("messages")).unwrap();
-    let mut run = schedlab(home.path(), &["run", "-q", "plan.toml", "--rounds", "1"]);
+    let home = Home::new();
+    write_plan(&home, "30s", "threads");
+    let messages = std::fs::File::create(home.at("messages")).unwrap();
+    let mut run = home.command("run -q plan.toml --rounds 1");
     let run = run.stdout(Stdio::null()).stderr(messages).spawn().unwrap();
     let tid = wait_for("a worker", || worker_below(run.id()));
     let run = RefCell::new(run);
@@ -80,7 +73,7 @@ fn a_worker_that_something_else_changes_fails_the_run_with_the_knob() {
         assert!(nice.is_ok(), "{nice:?}");
         run.borrow_mut().try_wait().unwrap()
     });
-    let reason = std::fs::read_to_string(home.path().join("messages")).unwrap();
+    let reason = home.read("messages");
     assert!(reason.contains("no longer has its variant's `nice`"), "{reason}");
 }
 
@@ -104,42 +97,25 @@ fn worker_below(parent: u32) -> Option<String> {
 
 #[test]
 fn what_cannot_take_turns_is_refused_before_anything_runs() {
-    let home = tempfile::tempdir().unwrap();
-    write_plan(home.path(), "80ms", "threads");
-    let output = schedlab(home.path(), &["run", "plan.toml"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("needs 2 blocks of 50ms"), "{}", stderr(&output));
+    let home = Home::new();
+    write_plan(&home, "80ms", "threads");
+    let said = home.says(2, "run plan.toml");
+    assert!(said.contains("needs 2 blocks of 50ms"), "{said}");
 }
 
-/// A variant under a policy that cannot be left without privilege, and a duration that is not whole blocks. As root,
-/// the test drops its privileges, with a program that everybody can read.
+/// A variant under a policy that cannot be left without privilege, and a duration that is not whole blocks.
 #[test]
 fn a_dry_run_says_what_turns_cannot_be_and_what_they_cut() {
-    let home = tempfile::tempdir().unwrap();
-    write_plan(home.path(), "220ms", "threads");
-    let output = schedlab(home.path(), &["run", "--dry-run", "plan.toml"]).output().unwrap();
+    let home = Home::new();
+    write_plan(&home, "220ms", "threads");
     let expected =
         "variants in turns of 50ms inside one run, 200ms of each, for 220ms is not whole blocks";
-    let shown = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(output.status.success() && shown.contains(expected), "{shown}");
+    let shown = joined(&home.ok("run --dry-run plan.toml"));
+    assert!(shown.contains(expected), "{shown}");
 
-    let plan = home.path().join("plan.toml");
-    let idle = std::fs::read_to_string(&plan).unwrap().replace("batch", "idle");
-    std::fs::write(&plan, idle).unwrap();
-    let program = home.path().join("schedlab");
-    std::fs::copy(env!("CARGO_BIN_EXE_schedlab"), &program).unwrap();
-    for path in [home.path(), &program, &plan] {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
-    }
-    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    home.write("plan.toml", home.read("plan.toml").replace("batch", "idle"));
     for words in [&["run", "--dry-run", "plan.toml"][..], &["run", "plan.toml"]] {
-        let mut command = if is_root { Command::new("setpriv") } else { Command::new("env") };
-        if is_root {
-            command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
-        }
-        command.arg(&program).args(words).env("HOME", home.path()).current_dir(home.path());
-        let output = ended(command, 3);
-        let message = stderr(&output);
+        let message = stderr(&ended(home.unprivileged().args(words), 3));
         let expected =
             "variants cannot take turns: policy: SCHED_OTHER was refused (EPERM, leaving";
         assert!(message.contains(expected), "{words:?}: {message}");

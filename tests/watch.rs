@@ -1,22 +1,22 @@
 //! `schedlab watch` on a terminal: keys, sizes, signals, and what it leaves behind.
 
-use std::path::Path;
 use std::process::Command;
 
+use crate::home::Home;
 use crate::pty::Pty;
-use crate::support::{schedlab, signal, skip, stderr};
+use crate::support::{signal, skip, wait_for};
 use crate::trace::switched_to;
 
 /// Watches by snapshots of /proc, which need no privilege.
-fn watch(home: &Path, arguments: &[&str]) -> Pty {
+fn watch(home: &Home, arguments: &[&str]) -> Pty {
     let all = [&["watch", "--source", "procfs", "--interval", "100ms"], arguments].concat();
-    Pty::start(schedlab(home, &all), 80, 24)
+    Pty::start(home.command(&all), 80, 24)
 }
 
 #[test]
 fn keys_change_the_view_and_q_gives_the_terminal_back() {
-    let home = tempfile::tempdir().unwrap();
-    let mut pty = watch(home.path(), &[]);
+    let home = Home::new();
+    let mut pty = watch(&home, &[]);
     let first = pty.wait_for("source procfs");
     assert!(pty.is_taken(), "{first}");
     assert!(first.contains("the whole machine") && first.contains("q quit"), "{first}");
@@ -47,8 +47,8 @@ fn keys_change_the_view_and_q_gives_the_terminal_back() {
 
 #[test]
 fn sizes_follow_the_terminal_and_one_that_is_too_small_says_so() {
-    let home = tempfile::tempdir().unwrap();
-    let mut pty = watch(home.path(), &[]);
+    let home = Home::new();
+    let mut pty = watch(&home, &[]);
     pty.wait_for("source procfs");
     pty.resize(40, 10);
     pty.wait_for("40x10 is too small");
@@ -64,16 +64,16 @@ fn sizes_follow_the_terminal_and_one_that_is_too_small_says_so() {
 
 #[test]
 fn signals_give_the_terminal_back() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     for name in ["-TERM", "-INT", "-HUP"] {
-        let mut pty = watch(home.path(), &[]);
+        let mut pty = watch(&home, &[]);
         pty.wait_for("source procfs");
         signal(pty.pid(), name);
         assert_eq!(pty.wait().code(), Some(0), "{name}");
         pty.wait_for("watched the whole machine for");
         assert!(pty.is_given_back(), "{name}: {}", pty.text());
     }
-    let mut pty = watch(home.path(), &[]);
+    let mut pty = watch(&home, &[]);
     pty.wait_for("source procfs");
     pty.press("\u{3}");
     assert_eq!(pty.wait().code(), Some(0), "Ctrl-C");
@@ -85,7 +85,7 @@ fn signals_give_the_terminal_back() {
 /// Job control needs a shell.
 #[test]
 fn it_can_be_stopped_and_goes_on_in_the_foreground() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let mut shell = Command::new("sh");
     shell.arg("-i").env_clear().env("PATH", "/usr/bin:/bin").env("PS1", "ready> ");
     shell.env("HOME", home.path()).current_dir(home.path());
@@ -112,26 +112,26 @@ fn it_can_be_stopped_and_goes_on_in_the_foreground() {
 
 #[test]
 fn a_command_is_watched_to_its_end_and_its_output_is_elsewhere() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let script = "echo LOUD; while [ ! -e go ]; do :; done; exit 7";
-    let mut pty = watch(home.path(), &["--command-output", "out", "--", "sh", "-c", script]);
+    let mut pty = watch(&home, &["--command-output", "out", "--", "sh", "-c", script]);
     let screen = pty.wait_until("its row", |screen| {
         screen.lines().any(|line| line.contains(" sh ") && !line.contains("sh -c"))
     });
     assert!(screen.contains("schedlab watch sh -c") && !screen.starts_with("LOUD"), "{screen}");
-    std::fs::write(home.path().join("go"), "").unwrap();
+    home.write("go", "");
     assert_eq!(pty.wait().code(), Some(7));
     pty.wait_for("sh: exit status: 7");
-    assert_eq!(std::fs::read_to_string(home.path().join("out")).unwrap(), "LOUD\n");
+    assert_eq!(home.read("out"), "LOUD\n");
 }
 
 #[test]
 fn the_last_seconds_are_written_while_counting_goes_on() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let script = "while [ ! -e go ]; do sleep 0.01; done";
     let arguments =
         ["watch", "--interval", "100ms", "--trace", "t.pftrace", "--", "sh", "-c", script];
-    let mut pty = Pty::start(schedlab(home.path(), &arguments), 80, 24);
+    let mut pty = Pty::start(home.command(&arguments), 80, 24);
     let screen = pty.wait_until("a reading", |screen| screen.contains("tasks 1-"));
     if !screen.contains("source bpf") {
         return skip("privilege to load BPF programs");
@@ -140,44 +140,42 @@ fn the_last_seconds_are_written_while_counting_goes_on() {
     for file in ["t.pftrace", "t-1.pftrace"] {
         pty.press("t");
         pty.wait_for(&format!("trace: {file}: "));
-        let names = switched_to(&std::fs::read(home.path().join(file)).unwrap());
+        let names = switched_to(&std::fs::read(home.at(file)).unwrap());
         assert!(names.contains("sleep") && names.contains("sh"), "{names:?}");
     }
     pty.press("b");
     pty.wait_until("rows", |screen| screen.contains("processes 1-") && screen.contains(" sleep "));
-    std::fs::write(home.path().join("go"), "").unwrap();
+    home.write("go", "");
     assert_eq!(pty.wait().code(), Some(0));
     pty.wait_for("waits for a CPU, p50");
 }
 
 #[test]
 fn a_command_is_asked_to_end_with_the_view() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let script = "trap 'echo asked > asked; exit' TERM; : > there; while :; do sleep 0.01; done";
-    let mut pty = watch(home.path(), &["--", "sh", "-c", script]);
-    crate::support::wait_for("the command", || home.path().join("there").exists().then_some(()));
+    let mut pty = watch(&home, &["--", "sh", "-c", script]);
+    wait_for("the command", || home.at("there").exists().then_some(()));
     pty.press("q");
     assert_eq!(pty.wait().code(), Some(0));
-    assert_eq!(std::fs::read_to_string(home.path().join("asked")).unwrap(), "asked\n");
+    assert_eq!(home.read("asked"), "asked\n");
 }
 
 #[test]
 fn what_cannot_be_watched_is_refused_before_the_terminal_is_taken() {
-    let home = tempfile::tempdir().unwrap();
-    let cases: &[(&[&str], Option<i32>, &str)] = &[
-        (&["watch"], Some(2), "hint: schedlab score --system --interval 1s"),
-        (&["watch", "--pid", "999999999"], Some(2), "there is no process 999999999"),
-        (&["watch", "--interval", "1ms"], Some(2), "--interval: 1ms is below the least"),
-        (&["watch", "--interval", "5"], Some(2), "has no unit"),
-        (&["watch", "--source", "nonesuch"], Some(2), "there is no source `nonesuch`"),
-        (&["watch", "--pid", "1", "--", "true"], Some(2), "cannot be used with"),
-    ];
-    for (arguments, code, expected) in cases {
-        let output = schedlab(home.path(), arguments).output().unwrap();
-        assert_eq!(output.status.code(), *code, "{arguments:?}");
-        assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
+    let home = Home::new();
+    for (words, expected) in [
+        ("watch", "hint: schedlab score --system --interval 1s"),
+        ("watch --pid 999999999", "there is no process 999999999"),
+        ("watch --interval 1ms", "--interval: 1ms is below the least"),
+        ("watch --interval 5", "has no unit"),
+        ("watch --source nonesuch", "there is no source `nonesuch`"),
+        ("watch --pid 1 -- true", "cannot be used with"),
+    ] {
+        let said = home.says(2, words);
+        assert!(said.contains(expected), "{words}: {said}");
     }
-    let mut pty = watch(home.path(), &["--", "/nonesuch"]);
+    let mut pty = watch(&home, &["--", "/nonesuch"]);
     assert_eq!(pty.wait().code(), Some(127));
     pty.wait_for("cannot run `/nonesuch`");
     assert!(pty.is_given_back());

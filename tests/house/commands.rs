@@ -5,13 +5,14 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use clap::error::ErrorKind;
 use serde_json::Value;
 
 use super::{assert_none, read, tracked};
-use crate::support::{schedlab, stderr, stdout};
+use crate::home::Home;
+use crate::support::stderr;
 
 /// Other programs that a block of commands may call: they are not executed. A line that begins with another
 /// word is output and belongs in another block.
@@ -220,16 +221,10 @@ const EXPORT: &str = "example";
 
 /// A home with a store that has everything the commands name: plans with these tags, kernels and machines, on
 /// a host and in the lab, invented by the null backend.
-fn example(all: &[&Vec<String>]) -> tempfile::TempDir {
-    let home = tempfile::tempdir().unwrap();
-    let ok = |arguments: &[&str]| {
-        let output = schedlab(home.path(), arguments).output().unwrap();
-        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
-        stdout(&output)
-    };
-    fs::write(home.path().join("example.toml"), PLAN).unwrap();
-    ok(&["run", "example.toml", "--backend", "null", "--quiet"]);
-    let export = ok(&["export"]);
+fn example(all: &[&Vec<String>]) -> Home {
+    let home = Home::with_plan(PLAN);
+    home.ok("run plan.toml --backend null --quiet");
+    let export = home.ok("export");
     let (first, rest) = export.split_once('\n').expect("events");
     let runs =
         rest.lines().filter(|line| !line.contains("\"window\"")).map(|line| format!("{line}\n"));
@@ -265,31 +260,30 @@ fn example(all: &[&Vec<String>]) -> tempfile::TempDir {
             tags.push([id, name]);
         }
     }
-    fs::write(home.path().join(EXPORT), lines).unwrap();
-    ok(&["import", EXPORT]);
+    home.write(EXPORT, lines);
+    home.ok(&["import", EXPORT]);
     for [id, name] in &tags {
-        ok(&["tag", id, name]);
+        home.ok(&["tag", id, name]);
     }
     home
 }
 
 /// Writes the files that the command reads: the page's plan, a file of rt-app, and an export.
-fn prepare(home: &Path, words: &[&str], plan: &str) {
-    let write = |name: &str, text: &[u8]| fs::write(home.join(name), text).unwrap();
+fn prepare(home: &Home, words: &[&str], plan: &str) {
     for word in words.iter().filter(|word| !word.contains('/')) {
         if word.ends_with(".toml") {
-            write(word, plan.as_bytes());
+            home.write(word, plan);
         } else if word.ends_with(".json") && words[0] == "run" {
-            write(word, br#"{ "tasks" : { "a" : { "run" : 1000, "sleep" : 9000 } } }"#);
+            home.write(word, r#"{ "tasks" : { "a" : { "run" : 1000, "sleep" : 9000 } } }"#);
         } else if word.ends_with(".jsonl") && words[0] == "import" {
-            write(word, &fs::read(home.join(EXPORT)).unwrap());
+            home.write(word, home.read(EXPORT));
         }
     }
 }
 
 /// `None` if the command succeeded or reported that this machine lacks something.
-fn carry_out(home: &Path, words: &[&str]) -> Option<String> {
-    let output: Output = schedlab(home, words).stdin(Stdio::null()).output().unwrap();
+fn carry_out(home: &Home, words: &[&str]) -> Option<String> {
+    let output = home.command(words).stdin(Stdio::null()).output().unwrap();
     let is_plan = matches!(words[0], "run" | "test" | "plan-power");
     match output.status.code() {
         Some(0) => None,
@@ -368,13 +362,13 @@ fn commands_of_documents_can_be_pasted() {
         if !done.insert((words.clone(), plan)) {
             continue;
         }
-        prepare(home.path(), &words, plan);
-        wrong.extend(carry_out(home.path(), &words).map(|why| format!("{place}: {why}")));
+        prepare(&home, &words, plan);
+        wrong.extend(carry_out(&home, &words).map(|why| format!("{place}: {why}")));
     }
     for (place, text) in &found.plans {
         fs::write(home.path().join("page.toml"), text).unwrap();
         let words = ["run", "page.toml", "--dry-run", "--backend", "null"];
-        wrong.extend(carry_out(home.path(), &words).map(|why| format!("{place}: {why}")));
+        wrong.extend(carry_out(&home, &words).map(|why| format!("{place}: {why}")));
     }
     let (commands, plans) = (found.commands.len(), found.plans.len());
     let spans = found.spans;
