@@ -366,14 +366,7 @@ mod tests {
     /// A measurement of this length with these responses of each worker, in time or not by TERMS.
     fn measured(measured_ns: u64, workers: &[&[(u64, u64)]]) -> Measured {
         let mut response = Histogram::default();
-        let mut measured = Measured {
-            window_ops_per_s: Vec::new(),
-            measured_ns,
-            ops: 0,
-            counters: Default::default(),
-            histograms: Vec::new(),
-            workers: Vec::new(),
-        };
+        let mut measured = Measured { measured_ns, ..Measured::default() };
         for responses in workers {
             let mut own =
                 WorkerCounts { wall_ns: measured_ns, ops: 0, counters: Default::default() };

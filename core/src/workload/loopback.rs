@@ -638,10 +638,9 @@ mod tests {
             Measured {
                 measured_ns: 1,
                 ops: workers.iter().map(|worker| worker.ops).sum(),
-                window_ops_per_s: Vec::new(),
                 counters: std::array::from_fn(sum),
-                histograms: Vec::new(),
                 workers,
+                ..Measured::default()
             }
         };
         let values = |words: &[_], workers: Vec<WorkerCounts>| -> Vec<Option<f64>> {

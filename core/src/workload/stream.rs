@@ -255,11 +255,8 @@ mod tests {
         };
         let workers = |list: &[WorkerCounts]| Measured {
             measured_ns: 1_000_000_000,
-            ops: 0,
-            window_ops_per_s: Vec::new(),
-            counters: [0; MAX_COUNTERS],
-            histograms: Vec::new(),
             workers: list.to_vec(),
+            ..Measured::default()
         };
         let of = |list: &[WorkerCounts]| -> Vec<Reading<f64>> {
             let metrics = Set { words: 125 }.metrics(&workers(list));

@@ -411,6 +411,7 @@ impl Worker {
 }
 
 /// One worker set over the measured section, for [`super::Load::metrics`].
+#[derive(Default)]
 pub struct Measured {
     /// The time in which the set was active.
     pub measured_ns: u64,

@@ -232,11 +232,9 @@ fn measured(window_ops_per_s: &[f64]) -> Measured {
     counters[DROPPED] = 30;
     Measured {
         measured_ns: 10_000_000_000,
-        ops: 0,
         window_ops_per_s: window_ops_per_s.to_vec(),
         counters,
-        histograms: Vec::new(),
-        workers: Vec::new(),
+        ..Measured::default()
     }
 }
 
