@@ -299,9 +299,7 @@ impl Tally {
 mod tests {
     use super::*;
     use crate::model::{Params, Raw};
-    use crate::sys::shared;
-    use crate::workload::testing::{WorkerGroup, params, request};
-    use crate::workload::{Control, Opening, Recorders, Slot};
+    use crate::workload::testing::{SetMemory, WorkerGroup, params, request};
 
     const MS: u64 = 1_000_000;
     const S: u64 = 1_000 * MS;
@@ -462,13 +460,10 @@ mod tests {
 
     #[test]
     fn each_skipped_release_is_a_miss_with_a_response_of_its_own() {
-        let control: &Control = shared::leak().unwrap();
-        let slots: &[Slot] = shared::leak_slice(1).unwrap();
-        let recorders = Recorders::new(2).unwrap();
-        control.open(&Opening::endless(0));
-        let worker = Worker::new(control, &slots[0], recorders, 1);
+        let memory = SetMemory::opened(1, 2, 0);
+        let SetMemory { slots, recorders, .. } = memory;
         let answer = Answer { first_release_ns: 30 * MS, skipped: 2, in_time: true };
-        Set { terms: TERMS, speed: Speed::default() }.account(&worker, &answer, 52 * MS);
+        Set { terms: TERMS, speed: Speed::default() }.account(&memory.worker(0), &answer, 52 * MS);
         assert_eq!(slots[0].ops(), 1);
         assert_eq!(slots[0].counters()[..2], [2, 2], "missed, skipped");
         let response = recorders.merged(RESPONSE);
@@ -480,15 +475,12 @@ mod tests {
 
     #[test]
     fn releases_that_no_job_answered_have_the_age_that_they_have() {
-        let control: &Control = shared::leak().unwrap();
-        let slots: &[Slot] = shared::leak_slice(1).unwrap();
-        control.open(&Opening::endless(0));
-        let worker = Worker::new(control, &slots[0], Recorders::new(2).unwrap(), 1);
+        let memory = SetMemory::opened(1, 2, 0);
+        let worker = memory.worker(0);
         worker.begin(WAKEUP, 35 * MS);
         worker.begin(RESPONSE, 15 * MS);
-        let mut found = UnderWay::new(2, 40 * MS);
-        Set { terms: TERMS, speed: Speed::default() }.under_way(0, &slots[0], &mut found);
-        let [wakeup, response] = found.into_ages().try_into().unwrap();
+        let set = Set { terms: TERMS, speed: Speed::default() };
+        let [wakeup, response] = memory.under_way(&set, 40 * MS).try_into().unwrap();
         assert_eq!((wakeup.total(), wakeup.max_ns()), (1, Some(5 * MS)));
         assert_eq!((response.total(), response.max_ns()), (3, Some(25 * MS)));
         assert_eq!(response.mean_ns(), Some(15.0 * MS as f64), "25, 15 and 5 ms");

@@ -157,8 +157,7 @@ mod tests {
     use super::*;
     use crate::model::Advice;
     use crate::model::Raw;
-    use crate::workload::testing::{WorkerGroup, params, request};
-    use crate::workload::{Control, Opening, Recorders};
+    use crate::workload::testing::{SetMemory, WorkerGroup, params, request};
 
     fn given(how: &str, program: &str) -> crate::model::Params {
         let text = |text: &str| Raw::Text(text.to_string());
@@ -191,16 +190,13 @@ mod tests {
 
     #[test]
     fn a_child_that_has_begun_to_run_is_awake_though_its_end_is_not_collected() {
-        let control: &Control = shared::leak().unwrap();
-        let slots: &[Slot] = shared::leak_slice(1).unwrap();
-        control.open(&Opening::endless(1));
-        let worker = Worker::new(control, &slots[0], Recorders::new(2).unwrap(), 1);
+        let memory = SetMemory::opened(1, 2, 1);
+        let worker = memory.worker(0);
         let nursery = Nursery { how: How::Fork, births: shared::leak_slice(1).unwrap() };
         let begin_ns = clock::monotonic_ns();
         let ages = || {
-            let mut found = UnderWay::new(2, clock::monotonic_ns());
-            nursery.under_way(0, &slots[0], &mut found);
-            found.into_ages().iter().map(crate::stats::Histogram::total).collect::<Vec<_>>()
+            let ages = memory.under_way(&nursery, clock::monotonic_ns());
+            ages.iter().map(crate::stats::Histogram::total).collect::<Vec<_>>()
         };
         assert_eq!(ages(), [0, 0]);
         [WAKEUP, SPAWN].into_iter().for_each(|histogram| worker.begin(histogram, begin_ns));

@@ -411,9 +411,8 @@ mod tests {
     use super::*;
     use crate::model::Advice;
     use crate::model::{Raw, WorkerKind};
-    use crate::sys::shared;
-    use crate::workload::testing::{WorkerGroup, params, request};
-    use crate::workload::{Control, MAX_COUNTERS, Opening, Recorders, Slot};
+    use crate::workload::MAX_COUNTERS;
+    use crate::workload::testing::{SetMemory, WorkerGroup, params, request};
 
     fn given(pairs: &[(&str, &str)]) -> Params {
         let raw: Vec<(&str, Raw)> =
@@ -538,32 +537,25 @@ mod tests {
 
     /// One worker of a UDP pair at work, and the other end for the test.
     struct Half {
-        slot: &'static Slot,
-        control: &'static Control,
-        recorders: Recorders,
+        memory: SetMemory,
         other: File,
     }
 
     impl Half {
         /// Not a scoped thread: if an assertion fails, the worker goes on.
         fn start(role: usize) -> Half {
-            let control: &Control = shared::leak().unwrap();
-            let slots: &[Slot] = shared::leak_slice(1).unwrap();
-            let recorders = Recorders::new(1).unwrap();
+            let memory = SetMemory::opened(1, 1, 0);
             let shape = Shape::from_params(&given(&[("test", "udp-rr")])).unwrap();
             let pair = Pair::new(&shape).unwrap();
             let other = if role == CLIENT { &pair.server } else { &pair.client };
             let other = other.try_clone().unwrap();
             let load = Pairs { shape, pairs: vec![pair] };
-            control.open(&Opening::endless(0));
-            let slot = &slots[0];
             std::thread::spawn(move || {
-                let worker = Worker::new(control, slot, recorders, 1);
-                if let Err(why) = load.work(role, &worker) {
-                    slot.fail(&why.to_string());
+                if let Err(why) = load.work(role, &memory.worker(0)) {
+                    memory.slots[0].fail(&why.to_string());
                 }
             });
-            Half { slot, control, recorders, other }
+            Half { memory, other }
         }
 
         fn send(&self, number: u8) {
@@ -587,7 +579,7 @@ mod tests {
         let client = Half::start(CLIENT);
         let first = client.receive();
         assert_eq!(client.receive(), first, "nobody answered");
-        assert_eq!(client.recorders.merged(TRANSACTION).total(), 0);
+        assert_eq!(client.memory.recorders.merged(TRANSACTION).total(), 0);
         client.send(first);
         client.send(first);
         // On a busy machine it may have been sent more often.
@@ -596,14 +588,14 @@ mod tests {
             next = client.receive();
         }
         assert_eq!(next, first.wrapping_add(1));
-        assert_eq!(client.recorders.merged(TRANSACTION).total(), 1);
+        assert_eq!(client.memory.recorders.merged(TRANSACTION).total(), 1);
         assert_eq!(client.receive(), next, "the second answer to the first one is none to this");
-        let transactions = client.recorders.merged(TRANSACTION);
+        let transactions = client.memory.recorders.merged(TRANSACTION);
         assert_eq!(transactions.total(), 1);
         // From the first request. The kernel rounds the time to its ticks.
         assert!(transactions.min_ns() >= Some(PATIENCE.as_nanos() as u64 / 2));
-        assert!(client.slot.counters()[REPEATED] >= 2);
-        client.control.stop();
+        assert!(client.memory.slots[0].counters()[REPEATED] >= 2);
+        client.memory.stop();
     }
 
     #[test]
@@ -614,12 +606,12 @@ mod tests {
             assert_eq!(server.receive(), number);
         }
         // The server counts its answers.
-        while server.slot.ops() < 4 {
-            assert_eq!(server.slot.failure(), None);
+        while server.memory.slots[0].ops() < 4 {
+            assert_eq!(server.memory.slots[0].failure(), None);
             std::thread::yield_now();
         }
-        assert_eq!(server.slot.ops(), 4);
-        server.control.stop();
+        assert_eq!(server.memory.slots[0].ops(), 4);
+        server.memory.stop();
     }
 
     #[test]

@@ -290,9 +290,7 @@ mod tests {
     use super::*;
     use crate::model::{Params, Raw};
     use crate::stats::Histogram;
-    use crate::sys::shared;
-    use crate::workload::testing::{WorkerGroup, params, request};
-    use crate::workload::{Control, Opening, Recorders, Slot};
+    use crate::workload::testing::{SetMemory, WorkerGroup, params, request};
     use std::sync::Arc;
 
     fn given(senders: i64, receivers: i64, over: &str, size: &str) -> Params {
@@ -377,16 +375,14 @@ mod tests {
 
     #[test]
     fn a_wakeup_is_a_message_sent_after_its_receiver_came_back_for_it() {
-        let control: &Control = shared::leak().unwrap();
-        let slots: &[Slot] = shared::leak_slice(1).unwrap();
-        let recorders = Recorders::new(2).unwrap();
+        let memory = SetMemory::opened(1, 2, 0);
+        let SetMemory { slots, recorders, .. } = memory;
         let channel = Arc::new(Channel::new(Over::Socket).unwrap());
-        control.open(&Opening::endless(0));
         let received = || -> [Histogram; 2] { std::array::from_fn(|kind| recorders.merged(kind)) };
         // Not a scoped thread: if an assertion fails, the receiver waits without end.
-        let worker = Worker::new(control, &slots[0], recorders, 1);
         let reader = Arc::clone(&channel);
-        let receiver = std::thread::spawn(move || receive(&reader, &mut [0; 8], None, &worker));
+        let receiver =
+            std::thread::spawn(move || receive(&reader, &mut [0; 8], None, &memory.worker(0)));
         let send = |sent_ns: u64| {
             let ops = slots[0].ops();
             channel.send(&mut [0; 8], sent_ns).unwrap();
@@ -413,14 +409,11 @@ mod tests {
             let shape = Shape { senders: 1, receivers: 1, over, bytes: 100 };
             let channels = vec![Channel::new(over).unwrap()];
             let groups = Groups { shape, channels, work: None, speed: Speed::default() };
-            let control: &Control = shared::leak().unwrap();
-            let slots: &[Slot] = shared::leak_slice(2).unwrap();
-            control.open(&Opening::endless(1));
-            let receiver = Worker::new(control, &slots[0], Recorders::new(2).unwrap(), 1);
+            let memory = SetMemory::opened(2, 2, 1);
+            let receiver = memory.worker(0);
             let ages = || {
-                let mut found = UnderWay::new(2, 1_000);
-                (0..2).for_each(|index| groups.under_way(index, &slots[index], &mut found));
-                found.into_ages().iter().map(Histogram::sparse).collect::<Vec<_>>()
+                let ages = memory.under_way(&groups, 1_000);
+                ages.iter().map(Histogram::sparse).collect::<Vec<_>>()
             };
             assert_eq!(ages(), [vec![], vec![]]);
             let mut message = [0; 100];

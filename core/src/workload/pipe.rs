@@ -290,10 +290,9 @@ impl Channel for FileChannel {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{WorkerGroup, params, request};
+    use super::super::testing::{SetMemory, WorkerGroup, params, request};
     use super::*;
     use crate::model::{Raw, WorkerKind};
-    use crate::workload::{Control, Opening, Recorders};
     use std::sync::atomic::Ordering::Relaxed;
 
     fn given(over: &str, size: &str, latency: bool) -> crate::model::Params {
@@ -346,18 +345,12 @@ mod tests {
 
     #[test]
     fn a_side_that_waits_has_a_latency_once_the_other_has_sent() {
-        let control: &Control = shared::leak().unwrap();
-        let slots: &[Slot] = shared::leak_slice(2).unwrap();
         let pairs = vec![Pair::new("pipe", 1, Scope::Private).unwrap()];
         let seats = pairs[0].seats;
         let pairs = Pairs { pairs, latency: true };
-        control.open(&Opening::endless(1));
-        let pong = Worker::new(control, &slots[1], Recorders::new(1).unwrap(), 1);
-        let oldest_ns = || {
-            let mut found = UnderWay::new(1, 1_000);
-            (0..2).for_each(|index| pairs.under_way(index, &slots[index], &mut found));
-            found.into_ages()[WAKEUP].max_ns()
-        };
+        let played = SetMemory::opened(2, 1, 1);
+        let pong = played.worker(1);
+        let oldest_ns = || played.under_way(&pairs, 1_000)[WAKEUP].max_ns();
         pong.begin(WAKEUP, 500);
         seats[1].set_posted_ns(300);
         assert_eq!(oldest_ns(), None, "it was woken by that before");

@@ -43,11 +43,50 @@ pub fn request(params: &Params, count: u32) -> Request<'_> {
     }
 }
 
+/// The memory of a set's workers, which the test plays itself or starts.
+#[derive(Clone, Copy)]
+pub struct SetMemory {
+    control: &'static Control,
+    pub slots: &'static [Slot],
+    pub recorders: Recorders,
+}
+
+impl SetMemory {
+    pub fn new(workers: usize, histograms: usize) -> SetMemory {
+        SetMemory {
+            control: shared::leak().expect("memory"),
+            slots: shared::leak_slice(workers).expect("memory"),
+            recorders: Recorders::new(histograms).expect("memory"),
+        }
+    }
+
+    /// The barrier is open: samples count from this moment on.
+    pub fn opened(workers: usize, histograms: usize, from_ns: u64) -> SetMemory {
+        let memory = SetMemory::new(workers, histograms);
+        memory.control.open(&Opening::endless(from_ns));
+        memory
+    }
+
+    pub fn stop(&self) {
+        self.control.stop();
+    }
+
+    pub fn worker(&self, index: usize) -> Worker {
+        Worker::new(self.control, &self.slots[index], self.recorders, index as u64 + 1)
+    }
+
+    /// By histogram, the ages of latencies that have begun and not ended.
+    pub fn under_way(&self, load: &dyn Load, now_ns: u64) -> Vec<Histogram> {
+        let mut found = UnderWay::new(self.recorders.kinds(), now_ns);
+        let slots = self.slots.iter().enumerate();
+        slots.for_each(|(index, slot)| load.under_way(index, slot, &mut found));
+        found.into_ages()
+    }
+}
+
 /// A set of workers at work, and their counts so far.
 pub struct WorkerGroup {
-    control: &'static Control,
-    slots: &'static [Slot],
-    recorders: Recorders,
+    memory: SetMemory,
     load: Arc<dyn Load>,
     children: Vec<libc::pid_t>,
 }
@@ -107,18 +146,13 @@ impl WorkerGroup {
         let load: Arc<dyn Load> = workload.prepare(&request).expect("prepare").into();
         load.meet(things).expect("meet");
         let histograms = workload.histograms(params).len();
-        let control: &'static Control = shared::leak().expect("memory");
-        let slots: &'static [Slot] = shared::leak_slice(roles.len()).expect("memory");
-        let recorders = Recorders::new(histograms).expect("memory");
+        let memory = SetMemory::new(roles.len(), histograms);
         let mut children = Vec::new();
-        for (index, slot) in slots.iter().enumerate() {
+        for (index, slot) in memory.slots.iter().enumerate() {
             let load = Arc::clone(&load);
-            let body = move || {
-                let worker = Worker::new(control, slot, recorders, index as u64 + 1);
-                match load.work(index, &worker) {
-                    Ok(()) => slot.end(),
-                    Err(why) => slot.fail(&why.to_string()),
-                }
+            let body = move || match load.work(index, &memory.worker(index)) {
+                Ok(()) => slot.end(),
+                Err(why) => slot.fail(&why.to_string()),
             };
             match kind {
                 WorkerKind::Threads | WorkerKind::Guests | WorkerKind::GuestsOrProcesses => {
@@ -128,12 +162,11 @@ impl WorkerGroup {
             }
         }
         load.serve().expect("serve");
-        let group = WorkerGroup { control, slots, recorders, load, children };
+        let group = WorkerGroup { memory, load, children };
         group.wait_until("all workers at the barrier", |group| {
-            group.control.arrived() as usize == group.slots.len()
+            group.memory.control.arrived() as usize == group.slots().len()
         });
-        let now_ns = clock::monotonic_ns();
-        control.open(&Opening::endless(now_ns));
+        memory.control.open(&Opening::endless(clock::monotonic_ns()));
         group
     }
 
@@ -141,7 +174,7 @@ impl WorkerGroup {
     pub fn wait_until(&self, what: &str, condition: impl Fn(&WorkerGroup) -> bool) {
         let deadline = Instant::now() + Duration::from_secs(60);
         while !condition(self) {
-            if let Some(why) = self.slots.iter().find_map(Slot::failure) {
+            if let Some(why) = self.slots().iter().find_map(Slot::failure) {
                 panic!("a worker failed while waiting for {what}: {why}");
             }
             assert!(Instant::now() < deadline, "waited a minute for {what}");
@@ -150,11 +183,11 @@ impl WorkerGroup {
     }
 
     pub fn stop(&self) {
-        self.control.stop();
+        self.memory.stop();
     }
 
     pub fn slots(&self) -> &[Slot] {
-        self.slots
+        self.memory.slots
     }
 
     pub fn load(&self) -> &dyn Load {
@@ -163,10 +196,7 @@ impl WorkerGroup {
 
     /// By histogram, the ages of latencies that have begun and not ended.
     pub fn under_way(&self) -> Vec<Histogram> {
-        let mut found = UnderWay::new(self.recorders.kinds(), clock::monotonic_ns());
-        let slots = self.slots.iter().enumerate();
-        slots.for_each(|(index, slot)| self.load.under_way(index, slot, &mut found));
-        found.into_ages()
+        self.memory.under_way(&*self.load, clock::monotonic_ns())
     }
 
     pub fn measured(&self) -> Measured {
@@ -176,12 +206,12 @@ impl WorkerGroup {
             ops: slot.ops(),
             counters: slot.counters(),
         };
-        let workers: Vec<WorkerCounts> = self.slots.iter().map(counts).collect();
+        let workers: Vec<WorkerCounts> = self.slots().iter().map(counts).collect();
         let mut counters = [0; MAX_COUNTERS];
         for worker in &workers {
             counters.iter_mut().zip(worker.counters).for_each(|(sum, own)| *sum += own);
         }
-        let histograms = self.recorders.all_merged();
+        let histograms = self.memory.recorders.all_merged();
         let ops = workers.iter().map(|worker| worker.ops).sum();
         let window_ops_per_s = vec![ops as f64];
         Measured { measured_ns, ops, window_ops_per_s, counters, histograms, workers }

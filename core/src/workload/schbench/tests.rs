@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use super::super::testing::{WorkerGroup, params};
+use super::super::testing::{SetMemory, WorkerGroup, params};
 use super::spec::{DROPPED, REQUEST, RESPONSE, SETTLED, WAKEUP};
 use super::*;
 use crate::model::{Raw, WorkerKind};
 use crate::sys::{Host, load};
-use crate::workload::{Control, Opening, Pool, Recorders, Slot};
+use crate::workload::Pool;
 
 type Given<'a> = &'a [(&'a str, Raw)];
 
@@ -445,9 +445,7 @@ fn the_lock_of_its_cpu_is_held_during_the_math_unless_it_is_not_wanted() {
         ]);
         let rules = Rules::from_params(&params).unwrap();
         let locks = rules.locking.then(|| CpuLocks::new(false).unwrap());
-        let control: &crate::workload::Control = shared::leak().unwrap();
-        let slot: &Slot = shared::leak().unwrap();
-        let worker = Worker::new(control, slot, crate::workload::Recorders::new(2).unwrap(), 1);
+        let worker = SetMemory::new(1, 2).worker(0);
         let own = Matrices::private(rules.own_width).unwrap();
         let mut job = Job {
             rules: &rules,
@@ -528,14 +526,10 @@ fn a_wakeup_is_under_way_from_the_post_until_the_worker_runs_and_queued_requests
     let (arrivals, pins) = (Pattern::Burst, Pins::choose(&params, &pool, &shape).unwrap());
     let speed = Speed::default();
     let running = Running { shape, pins, rules, arrivals, scope: Scope::Private, copies, speed };
-    let control: &Control = shared::leak().unwrap();
-    let slots: &[Slot] = shared::leak_slice(3).unwrap();
-    control.open(&Opening::endless(1));
-    let worker = Worker::new(control, &slots[1], Recorders::new(3).unwrap(), 1);
+    let memory = SetMemory::opened(3, 3, 1);
+    let worker = memory.worker(1);
     let oldest_ns = || {
-        let mut found = UnderWay::new(3, 1_000);
-        (0..3).for_each(|index| running.under_way(index, &slots[index], &mut found));
-        let ages = found.into_ages();
+        let ages = memory.under_way(&running, 1_000);
         (ages[WAKEUP].max_ns(), ages[RESPONSE].max_ns(), ages[RESPONSE].total())
     };
     let Group { seats, inboxes, .. } = &running.copies[0].groups[0];

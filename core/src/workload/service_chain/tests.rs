@@ -2,9 +2,8 @@
 
 use super::*;
 use crate::model::{Params, Raw, WorkerKind};
-use crate::sys::shared;
-use crate::workload::testing::{WorkerGroup, params, request};
-use crate::workload::{Control, Opening, Recorders, Slot};
+use crate::workload::Recorders;
+use crate::workload::testing::{SetMemory, WorkerGroup, params, request};
 use std::sync::Arc;
 
 fn given(ints: &[(&str, i64)], texts: &[(&str, &str)]) -> Params {
@@ -94,17 +93,14 @@ fn play(params: &Params) -> Played {
     let shape = shape(params);
     let sites =
         Arc::new(Sites { sites: Site::all(&shape, 1).unwrap(), shape, speed: Speed::default() });
-    let control: &Control = shared::leak().unwrap();
-    let slots: &[Slot] = shared::leak_slice(1).unwrap();
-    let recorders = Recorders::new(2).unwrap();
-    control.open(&Opening::endless(0));
-    let worker = Worker::new(control, &slots[0], recorders, 1);
+    let memory = SetMemory::opened(1, 2, 0);
     let own = Arc::clone(&sites);
     // Not a scoped thread: if an assertion fails, the front waits without end.
     let front = std::thread::spawn(move || {
-        Front::new(&own.shape, &own.sites[0], 0, Speed::default())?.relay_all(&own.shape, &worker)
+        Front::new(&own.shape, &own.sites[0], 0, Speed::default())?
+            .relay_all(&own.shape, &memory.worker(0))
     });
-    Played { sites, front, recorders }
+    Played { sites, front, recorders: memory.recorders }
 }
 
 fn write(mut to: &UnixStream, tag: u8) {
@@ -155,14 +151,11 @@ fn a_front_keeps_what_has_no_connection_and_gives_each_client_its_own_answer() {
 fn a_request_is_under_way_and_not_accepted_until_its_front_has_read_it() {
     let shape = shape(&small(1, 1, 1, 1));
     let sites = Sites { sites: Site::all(&shape, 1).unwrap(), shape, speed: Speed::default() };
-    let control: &Control = shared::leak().unwrap();
-    let slots: &[Slot] = shared::leak_slice(3).unwrap();
-    control.open(&Opening::endless(1));
-    let client = Worker::new(control, &slots[2], Recorders::new(2).unwrap(), 1);
+    let memory = SetMemory::opened(3, 2, 1);
+    let client = memory.worker(2);
     let ages = || {
-        let mut found = UnderWay::new(2, 100);
-        (0..3).for_each(|index| sites.under_way(index, &slots[index], &mut found));
-        found.into_ages().iter().map(crate::stats::Histogram::max_ns).collect::<Vec<_>>()
+        let ages = memory.under_way(&sites, 100);
+        ages.iter().map(crate::stats::Histogram::max_ns).collect::<Vec<_>>()
     };
     assert_eq!(ages(), [None, None]);
     client.begin(REQUEST, 40);
@@ -198,13 +191,10 @@ fn a_service_asks_the_next_of_its_lane_before_it_answers() {
     let shape = shape(&small(1, 1, 2, 2));
     let sites =
         Arc::new(Sites { sites: Site::all(&shape, 1).unwrap(), shape, speed: Speed::default() });
-    let control: &'static Control = shared::leak().unwrap();
-    control.open(&Opening::endless(0));
+    let memory = SetMemory::opened(2, 2, 0);
     for hop in 0..2 {
         let own = Arc::clone(&sites);
-        let slots: &'static [Slot] = shared::leak_slice(1).unwrap();
-        let worker = Worker::new(control, &slots[0], Recorders::new(2).unwrap(), 1);
-        std::thread::spawn(move || own.serve(&own.sites[0], hop, 1, &worker));
+        std::thread::spawn(move || own.serve(&own.sites[0], hop, 1, &memory.worker(hop)));
         if hop == 0 {
             let hops = &sites.sites[0].hops;
             write(&hops[0][1].asking, 7);

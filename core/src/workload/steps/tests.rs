@@ -7,9 +7,8 @@ use super::*;
 use crate::model::{Raw, WorkerKind};
 use crate::stats::Histogram;
 use crate::sys::futex::Scope;
-use crate::sys::shared;
-use crate::workload::testing::{WorkerGroup, params, request};
-use crate::workload::{Control, Opening, Pool, Recorders, Slot};
+use crate::workload::testing::{SetMemory, WorkerGroup, params, request};
+use crate::workload::{Pool, Slot};
 
 const MS: u64 = 1_000_000;
 const HOUR: u64 = 3_600_000 * MS;
@@ -65,11 +64,9 @@ struct Played {
 fn play(steps: &[&str], loops: Option<u64>, delay_ns: u64, stolen_ns: &[u64]) -> Played {
     let log = Log::default();
     let script = language::Script::read(steps).unwrap();
-    let control: &Control = shared::leak().unwrap();
-    let slots: &[Slot] = shared::leak_slice(1).unwrap();
-    let recorders = Recorders::new(2).unwrap();
-    control.open(&Opening::endless(0));
-    let worker = Worker::new(control, &slots[0], recorders, 1);
+    let memory = SetMemory::opened(1, 2, 0);
+    let SetMemory { slots, recorders, .. } = memory;
+    let worker = memory.worker(0);
     let how = Use { scope: Scope::Private, inherits: false };
     let all = Things::default();
     let things: Vec<&Thing> =
