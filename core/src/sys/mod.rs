@@ -32,6 +32,7 @@ pub mod peek;
 pub mod perf;
 pub mod ports;
 pub mod process;
+pub mod ramdisk;
 pub mod remedy;
 pub mod replace;
 pub mod sched;

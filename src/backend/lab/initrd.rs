@@ -4,12 +4,11 @@
 //! The program is packed without the parts of its file that no kernel loads (symbols, debugging information).
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use cpio::newc::{Builder, trailer};
 use object::elf::{FileHeader64, PT_INTERP, PT_LOAD};
 use object::endian::LittleEndian;
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -20,11 +19,7 @@ use super::error::{LabError, ProgramError};
 use super::results::digest;
 use crate::model::clean;
 use crate::sys::input;
-
-/// `S_IFDIR`, `S_IFREG` and `S_IFCHR`, with permissions.
-const FOLDER: u32 = 0o040_755;
-const PROGRAM: u32 = 0o100_755;
-const DEVICE: u32 = 0o020_600;
+use crate::sys::ramdisk::Ramdisk;
 
 /// More than the headers of a program's file take, and the name of its loader behind them.
 const HEADER_BYTES: u64 = 1 << 16;
@@ -208,40 +203,12 @@ fn library(line: &str) -> Option<PathBuf> {
 
 /// Writes the archive.
 pub fn write(at: &Path, files: &[Arc<Packed>]) -> io::Result<()> {
-    let mut out = BufWriter::new(File::create(at)?);
-    let mut number = 0;
-    let mut entry = |name: &Path, mode: u32, bytes: &[u8]| -> io::Result<()> {
-        number += 1;
-        let name = name.strip_prefix("/").unwrap_or(name).to_string_lossy();
-        let mut builder = Builder::new(&name).mode(mode).ino(number).nlink(1);
-        if mode == DEVICE {
-            builder = builder.rdev_major(5).rdev_minor(1);
-        }
-        let mut writer = builder.write(&mut out, bytes.len() as u32);
-        writer.write_all(bytes)?;
-        writer.finish().map(drop)
-    };
-    for folder in folders(files) {
-        entry(&folder, FOLDER, &[])?;
-    }
-    entry(Path::new("/dev/console"), DEVICE, &[])?;
+    let mut ramdisk =
+        Ramdisk::begin(File::create(at)?, files.iter().map(|file| file.name.as_path()))?;
     for file in files {
-        entry(&file.name, PROGRAM, &file.bytes)?;
+        ramdisk.add(&file.name, &file.bytes)?;
     }
-    trailer(&mut out)?;
-    out.flush()
-}
-
-/// The folders of all files, parents first, and the agent's mount points.
-fn folders(files: &[Arc<Packed>]) -> Vec<PathBuf> {
-    let mut folders: Vec<PathBuf> = ["/dev", "/proc", "/sys", "/tmp"].map(PathBuf::from).to_vec();
-    for file in files {
-        folders.extend(file.name.ancestors().skip(1).map(Path::to_path_buf));
-    }
-    folders.retain(|folder| folder != Path::new("/"));
-    folders.sort();
-    folders.dedup();
-    folders
+    ramdisk.finish()
 }
 
 #[cfg(test)]
@@ -337,29 +304,5 @@ mod tests {
         large.set_len(input::MAX_PROGRAM_BYTES + 1).unwrap();
         let large = reason(dir.path());
         assert!(large.contains("a/large: it has more than 1024 MiB"), "{large}");
-    }
-
-    #[test]
-    fn an_archive_has_folders_before_their_files() {
-        let dir = tempfile::tempdir().unwrap();
-        let at = dir.path().join("root.cpio");
-        let file = |name: &str, bytes: &[u8]| Packed { name: name.into(), bytes: bytes.to_vec() };
-        write(&at, &[Arc::new(file("/a/b/c", b"12345")), Arc::new(file("/d", b""))]).unwrap();
-        let mut rest = &fs::read(&at).unwrap()[..];
-        let mut seen = Vec::new();
-        loop {
-            let mut reader = cpio::newc::Reader::new(rest).unwrap();
-            if reader.entry().is_trailer() {
-                break;
-            }
-            let entry = reader.entry();
-            seen.push((entry.name().to_string(), entry.mode(), entry.file_size()));
-            io::copy(&mut reader, &mut io::sink()).unwrap();
-            rest = reader.finish().unwrap();
-        }
-        let names: Vec<&str> = seen.iter().map(|(name, ..)| name.as_str()).collect();
-        let expected = ["a", "a/b", "dev", "proc", "sys", "tmp", "dev/console", "a/b/c", "d"];
-        assert_eq!(names, expected);
-        assert!(seen.contains(&("a/b/c".to_string(), PROGRAM, 5)));
     }
 }

@@ -3,50 +3,24 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::{Path, PathBuf};
-
-use cpio::newc::{Builder, trailer};
 
 use crate::model::GUEST_INIT;
 use crate::sys::input;
-
-const FOLDER: u32 = 0o040_755;
-const PROGRAM: u32 = 0o100_755;
-const DEVICE: u32 = 0o020_600;
-/// `/dev/console`.
-const CONSOLE: (u32, u32) = (5, 1);
+use crate::sys::ramdisk::Ramdisk;
 
 /// Writes it.
 pub fn write(at: &Path) -> io::Result<()> {
     let own = fs::read_link("/proc/self/exe")?;
     let mut files = vec![(PathBuf::from(GUEST_INIT), own.clone())];
     files.extend(libraries(&own)?.into_iter().map(|path| (path.clone(), path)));
-    let mut out = BufWriter::new(File::create(at)?);
-    let mut number = 0;
-    let mut entry = |name: &Path, mode: u32, bytes: &[u8]| -> io::Result<()> {
-        number += 1;
-        let name = name.strip_prefix("/").unwrap_or(name).to_string_lossy();
-        let mut builder = Builder::new(&name).mode(mode).ino(number).nlink(1);
-        if mode == DEVICE {
-            builder = builder.rdev_major(CONSOLE.0).rdev_minor(CONSOLE.1);
-        }
-        let mut writer = builder.write(&mut out, bytes.len() as u32);
-        writer.write_all(bytes)?;
-        writer.finish().map(drop)
-    };
-    let mut folders: BTreeSet<&Path> =
-        ["/dev", "/proc", "/sys", "/tmp"].map(Path::new).into_iter().collect();
-    folders.extend(files.iter().flat_map(|(name, _)| name.ancestors().skip(1)));
-    for folder in folders.into_iter().filter(|folder| *folder != Path::new("/")) {
-        entry(folder, FOLDER, &[])?;
-    }
-    entry(Path::new("/dev/console"), DEVICE, &[])?;
+    let mut ramdisk =
+        Ramdisk::begin(File::create(at)?, files.iter().map(|(name, _)| name.as_path()))?;
     for (name, path) in &files {
-        entry(name, PROGRAM, &input::read_file(path, input::MAX_PROGRAM_BYTES)?)?;
+        ramdisk.add(name, &input::read_file(path, input::MAX_PROGRAM_BYTES)?)?;
     }
-    trailer(&mut out)?;
-    out.flush()
+    ramdisk.finish()
 }
 
 /// The files that are mapped into this process to be executed: the loader and the libraries.
