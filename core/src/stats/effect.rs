@@ -4,7 +4,6 @@
 //! Plain data. Method: docs/verdicts.md.
 
 use std::cmp::Ordering;
-use std::fmt;
 
 use serde::Serialize;
 
@@ -141,24 +140,17 @@ impl Effect {
 }
 
 /// Why there is nothing to compare.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum NoEffect {
     /// The two sides have no round in common.
+    #[error("no round has a value of both")]
     NoPairs,
     /// Sides that share no rounds, and one has no value at all.
+    #[error("one side has no value")]
     NoRuns,
     /// A value is infinite or not a number. Leaving it out would favour one side, so the whole
     /// comparison is refused.
+    #[error("round {round} has {value}")]
     NotFinite { round: u32, value: f64 },
-}
-
-impl fmt::Display for NoEffect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NoEffect::NoPairs => write!(f, "no round has a value of both"),
-            NoEffect::NoRuns => write!(f, "one side has no value"),
-            NoEffect::NotFinite { round, value } => write!(f, "round {round} has {value}"),
-        }
-    }
 }

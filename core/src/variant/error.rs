@@ -1,7 +1,6 @@
 //! Why a pool or a setting of the machine cannot be read, had or changed, and a hint for each case.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -118,15 +117,23 @@ impl Advice for SettingError {
 }
 
 /// The most likely cause of an error on a setting's file.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Cause {
+    #[error("EPERM, kernel lockdown or container")]
     NotPermitted,
+    #[error("EACCES, it is for root")]
     ForRoot,
+    #[error("EROFS, mounted read-only, as in a container")]
     ReadOnly,
+    #[error("ENOENT, debugfs is not mounted")]
     NoDebugfs,
+    #[error("ENOENT, this kernel has no such setting")]
     NoSuchSetting,
+    #[error("EINVAL, this kernel does not take that value")]
     BadValue,
+    #[error("EBUSY, in use")]
     Busy,
+    #[error("{}", error_text(.0))]
     Other(io::Error),
 }
 
@@ -162,21 +169,6 @@ fn has_debugfs(host: &Host) -> bool {
     let mounts = mounts::mounts(host).known().unwrap_or_default();
     mounts.iter().any(|mount| mount.filesystem == "debugfs")
         || std::fs::read_dir(host.path(DEBUGFS)).is_ok_and(|mut entries| entries.next().is_some())
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Cause::NotPermitted => "EPERM, kernel lockdown or container",
-            Cause::ForRoot => "EACCES, it is for root",
-            Cause::ReadOnly => "EROFS, mounted read-only, as in a container",
-            Cause::NoDebugfs => "ENOENT, debugfs is not mounted",
-            Cause::NoSuchSetting => "ENOENT, this kernel has no such setting",
-            Cause::BadValue => "EINVAL, this kernel does not take that value",
-            Cause::Busy => "EBUSY, in use",
-            Cause::Other(error) => return f.write_str(&error_text(error)),
-        })
-    }
 }
 
 /// Why a cell's pool cannot be had.

@@ -1,7 +1,6 @@
 //! Errors of the lab: before a guest starts ([`LabError`]), and with one guest ([`GuestError`]).
 
 use std::borrow::Cow;
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -322,25 +321,16 @@ fn after_colon(text: &str) -> String {
 }
 
 /// The first difference between two guests that should be equal.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Error)]
 pub enum Difference {
     /// The facts of both machines at the time when they were quiet.
+    #[error("two boots differ: {:?} and {:?}", .0[0], .0[1])]
     Boots([Option<Box<GuestFacts>>; 2]),
     /// The position where their output differs, and the text around it.
+    #[error(
+        "two runs differ at byte {byte} (line {line}): `{}` and `{}`", around[0], around[1]
+    )]
     Output { byte: usize, line: usize, around: [String; 2] },
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Difference::Boots([first, second]) => {
-                write!(f, "two boots differ: {first:?} and {second:?}")
-            }
-            Difference::Output { byte, line, around: [first, second] } => {
-                write!(f, "two runs differ at byte {byte} (line {line}): `{first}` and `{second}`")
-            }
-        }
-    }
 }
 
 /// A guest's kernel found a machine that differs from the configured one.

@@ -1,6 +1,5 @@
 //! Checks that the tools for building kernels are installed, before anything is fetched.
 
-use std::fmt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -46,7 +45,8 @@ const HEADERS: &[Tool] = &[
 ];
 
 /// Programs and headers that are not there.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, thiserror::Error)]
+#[error("there is no {}", names.join(", no "))]
 pub struct Missing {
     names: Vec<&'static str>,
     packages: Vec<[&'static str; NAMES.len()]>,
@@ -65,12 +65,6 @@ impl Missing {
             Some(here) => here.command(&packages),
             None => format!("install {packages} (Debian's names)"),
         }
-    }
-}
-
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no {}", self.names.join(", no "))
     }
 }
 
