@@ -95,15 +95,26 @@ fn slowly(series: &[Series]) -> Vec<f64> {
         let squares: f64 = one.logs.iter().map(|(_, log)| log * log).sum();
         (signed.sum::<f64>() / squares.sqrt()).abs()
     };
-    let observed: Vec<f64> = series.iter().map(|one| statistic(one, 0)).collect();
-    let mut order: Vec<usize> = (0..series.len()).collect();
+    let patterns: Vec<u32> = (0..1 << 10).collect();
+    step_down(series.len(), &patterns, 0, |at, pattern| statistic(&series[at], pattern))
+}
+
+/// The p-values of a step-down test over these patterns, of which one was observed.
+fn step_down(
+    count: usize,
+    patterns: &[u32],
+    own: u32,
+    statistic: impl Fn(usize, u32) -> f64,
+) -> Vec<f64> {
+    let observed: Vec<f64> = (0..count).map(|at| statistic(at, own)).collect();
+    let mut order: Vec<usize> = (0..count).collect();
     order.sort_by(|a, b| observed[*b].total_cmp(&observed[*a]));
-    let (mut p_values, mut least) = (vec![0.0; series.len()], 0.0f64);
+    let (mut p_values, mut least) = (vec![0.0; count], 0.0f64);
     for (done, at) in order.iter().enumerate() {
-        let reached = (0..1u32 << 10).filter(|pattern| {
-            order[done..].iter().any(|o| statistic(&series[*o], *pattern) >= observed[*at] - 1e-9)
+        let reached = patterns.iter().filter(|pattern| {
+            order[done..].iter().any(|o| statistic(*o, **pattern) >= observed[*at] - 1e-9)
         });
-        least = least.max(reached.count() as f64 / 1024.0);
+        least = least.max(reached.count() as f64 / patterns.len() as f64);
         p_values[*at] = least;
     }
     p_values
@@ -138,23 +149,25 @@ fn drawn_patterns_come_near_to_all_of_them() {
     assert!((exact - near).abs() < error && exact != near, "{exact} {near}");
 }
 
+/// Values against 100, and their verdicts.
+const AGAINST_100: [(f64, Direction, Verdict); 7] = [
+    (100.0, Direction::HigherIsBetter, Verdict::Same),
+    (101.0, Direction::HigherIsBetter, Verdict::Same),
+    (103.0, Direction::HigherIsBetter, Verdict::Better),
+    (97.0, Direction::HigherIsBetter, Verdict::Worse),
+    (103.0, Direction::LowerIsBetter, Verdict::Worse),
+    (97.0, Direction::LowerIsBetter, Verdict::Better),
+    (97.0, Direction::Neutral, Verdict::Unjudged(Unjudged::Neutral)),
+];
+
 #[test]
 fn equal_values_are_the_same_and_different_ones_better_or_worse() {
     let baseline = side(vec![100.0; 10]);
-    let cases: &[(f64, Direction, Verdict)] = &[
-        (100.0, Direction::HigherIsBetter, Verdict::Same),
-        (101.0, Direction::HigherIsBetter, Verdict::Same),
-        (103.0, Direction::HigherIsBetter, Verdict::Better),
-        (97.0, Direction::HigherIsBetter, Verdict::Worse),
-        (103.0, Direction::LowerIsBetter, Verdict::Worse),
-        (97.0, Direction::LowerIsBetter, Verdict::Better),
-        (97.0, Direction::Neutral, Verdict::Unjudged(Unjudged::Neutral)),
-    ];
-    for (value, direction, expected) in cases {
-        let variant = side(vec![*value; 10]);
-        let one = Comparison { direction: *direction, ..comparison(0, &baseline, &variant) };
+    for (value, direction, expected) in AGAINST_100 {
+        let variant = side(vec![value; 10]);
+        let one = Comparison { direction, ..comparison(0, &baseline, &variant) };
         let judged = judge(&[one], &Family::new(1, 1));
-        assert_eq!(judged[0].verdict, *expected, "{value} {direction:?} {judged:?}");
+        assert_eq!(judged[0].verdict, expected, "{value} {direction:?} {judged:?}");
     }
 }
 
@@ -667,20 +680,8 @@ fn slowly_unpaired(series: &[labels::Series], side: Null) -> Vec<f64> {
         let turned = turn * welch([&below, &above]);
         if side == Null::NoDifference { turned.abs() } else { turned }
     };
-    let observed: Vec<f64> = series.iter().map(|one| statistic(one, 0b111_0000)).collect();
-    let mut order: Vec<usize> = (0..series.len()).collect();
-    order.sort_by(|a, b| observed[*b].total_cmp(&observed[*a]));
-    let (mut p_values, mut least) = (vec![0.0; series.len()], 0.0f64);
-    for (done, at) in order.iter().enumerate() {
-        let reached = (0..1u32 << 7).filter(|pattern| {
-            let is_one = pattern.count_ones() == 3;
-            let mut rest = order[done..].iter();
-            is_one && rest.any(|o| statistic(&series[*o], *pattern) >= observed[*at] - 1e-9)
-        });
-        least = least.max(reached.count() as f64 / 35.0);
-        p_values[*at] = least;
-    }
-    p_values
+    let patterns: Vec<u32> = (0..1u32 << 7).filter(|pattern| pattern.count_ones() == 3).collect();
+    step_down(series.len(), &patterns, 0b111_0000, |at, pattern| statistic(&series[at], pattern))
 }
 
 #[test]
@@ -779,20 +780,11 @@ fn groups_of_runs_are_of_one_size_and_no_side_is_left_with_few() {
 fn equal_sides_are_the_same_and_different_ones_better_or_worse() {
     // Enough runs to be sure, not from the same rounds.
     let baseline: Values = (30..36).map(|round| (round, 100.0)).collect();
-    let cases: &[(f64, Direction, Verdict)] = &[
-        (100.0, Direction::HigherIsBetter, Verdict::Same),
-        (101.0, Direction::HigherIsBetter, Verdict::Same),
-        (103.0, Direction::HigherIsBetter, Verdict::Better),
-        (97.0, Direction::HigherIsBetter, Verdict::Worse),
-        (103.0, Direction::LowerIsBetter, Verdict::Worse),
-        (97.0, Direction::LowerIsBetter, Verdict::Better),
-        (97.0, Direction::Neutral, Verdict::Unjudged(Unjudged::Neutral)),
-    ];
-    for (value, direction, expected) in cases {
-        let variant = side(vec![*value; 9]);
-        let one = Comparison { direction: *direction, ..unpaired(&baseline, &variant) };
+    for (value, direction, expected) in AGAINST_100 {
+        let variant = side(vec![value; 9]);
+        let one = Comparison { direction, ..unpaired(&baseline, &variant) };
         let judged = judge(&[one], &Family::new(1, 1))[0];
-        assert_eq!(judged.verdict, *expected, "{value} {direction:?} {judged:?}");
+        assert_eq!(judged.verdict, expected, "{value} {direction:?} {judged:?}");
         assert_eq!(judged.effect.unwrap().pairs(), 6);
     }
     // One comparison that is not paired makes the whole table so.
