@@ -1,6 +1,6 @@
 //! Counts of threads of this process against the kernel's own, and readings of made-up counts.
 
-use super::super::sched::testing::{Actor, await_sleep, strike};
+use super::super::sched::testing::{Actor, await_sleep, ping_pong};
 use super::*;
 use crate::sys::testing::Tree;
 
@@ -34,11 +34,7 @@ fn total(counting: &Counting, what: Countable, tid: i32) -> u64 {
 
 #[test]
 fn switches_and_faults_of_a_worker_are_those_of_the_kernel() {
-    let ((ping_out, ping_in), (pong_out, pong_in)) = (pipe(), pipe());
-    let actors = [
-        Actor::new("one", move || strike(ping_in, pong_out, 50, true)),
-        Actor::new("other", move || strike(pong_in, ping_out, 50, false)),
-    ];
+    let actors = ping_pong(["one", "other"], 50);
     let before = actors.each_ref().map(|actor| (actor.kernel(), faults(actor.tid)));
     let test = "switches_and_faults_of_a_worker_are_those_of_the_kernel";
     let Some(counting) = counting(&COUNTERS_BY_ROLE, test, &actors) else { return };
@@ -56,10 +52,6 @@ fn switches_and_faults_of_a_worker_are_those_of_the_kernel() {
     assert_eq!(known("context_switches"), Some(per_s / counting.wall_ns as f64));
     let nobody = counting.reading("context_switches", Of(Some(&BTreeSet::new())));
     assert_eq!(nobody, Reading::Known(0.0));
-}
-
-fn pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
-    std::io::pipe().unwrap()
 }
 
 #[test]
@@ -83,11 +75,7 @@ fn what_a_worker_starts_is_counted_with_it() {
 /// Other tasks run on the same CPUs.
 #[test]
 fn on_cpus_all_is_counted_that_runs_there() {
-    let ((ping_out, ping_in), (pong_out, pong_in)) = (pipe(), pipe());
-    let actors = [
-        Actor::new("one", move || strike(ping_in, pong_out, 50, true)),
-        Actor::new("other", move || strike(pong_in, ping_out, 50, false)),
-    ];
+    let actors = ping_pong(["one", "other"], 50);
     let before = actors.each_ref().map(Actor::kernel);
     let test = "on_cpus_all_is_counted_that_runs_there";
     let Some(counting) = counting(&COUNTERS, test, &actors) else { return };

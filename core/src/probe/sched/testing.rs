@@ -165,7 +165,16 @@ fn first_cpu() -> u32 {
     topology::affinity().unwrap().iter().next().unwrap()
 }
 
-pub fn strike(mut to: PipeWriter, mut from: PipeReader, times: u32, first: bool) {
+/// Two that wake each other so many times on one CPU.
+pub fn ping_pong([ping, pong]: [&str; 2], times: u32) -> [Actor; 2] {
+    let ((ping_out, ping_in), (pong_out, pong_in)) = (pipe().unwrap(), pipe().unwrap());
+    [
+        Actor::new(ping, move || strike(ping_in, pong_out, times, true)),
+        Actor::new(pong, move || strike(pong_in, ping_out, times, false)),
+    ]
+}
+
+fn strike(mut to: PipeWriter, mut from: PipeReader, times: u32, first: bool) {
     on_one_cpu();
     let mut ball = [0u8];
     for _ in 0..times {

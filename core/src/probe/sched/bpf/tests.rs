@@ -2,7 +2,6 @@
 //! the kernel's own. The latter need the right to load programs.
 
 use libbpf_rs::HasSize;
-use std::io::pipe;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -10,9 +9,11 @@ use super::*;
 use crate::model::{PairKind, TaskScore, Times};
 use crate::probe::sched::testing::{
     Actor, Kernel, ONE, count, each_cpu_is_charged, early_wait_counts_from_the_beginning,
-    has_real_time, long_wait_is_charged, on_one_cpu, pairs, strike, task, thief_is_charged,
+    has_real_time, long_wait_is_charged, on_one_cpu, pairs, ping_pong, task, thief_is_charged,
 };
 use crate::sys::sched as policy;
+
+const PING_PONG: [&str; 2] = ["bpf-ping", "bpf-pong"];
 
 fn btf() -> Btf<'static> {
     Btf::from_raw("sched", PROGRAMS).unwrap().unwrap()
@@ -157,11 +158,7 @@ fn counts_are_the_kernels_own_and_who_woke_whom_is_known() {
     let test = "counts_are_the_kernels_own_and_who_woke_whom_is_known";
     let Some(mut session) = session(&SessionConfig::default(), test) else { return };
     const TIMES: u32 = 500;
-    let ((ping_out, ping_in), (pong_out, pong_in)) = (pipe().unwrap(), pipe().unwrap());
-    let actors = [
-        Actor::new("bpf-ping", move || strike(ping_in, pong_out, TIMES, true)),
-        Actor::new("bpf-pong", move || strike(pong_in, ping_out, TIMES, false)),
-    ];
+    let actors = ping_pong(PING_PONG, TIMES);
     let (counted, kernel) = count(&mut session, &actors);
     for (actor, kernel) in actors.iter().zip(&kernel) {
         let task = task(&counted, actor.tid);
@@ -353,11 +350,7 @@ fn light_telemetry_counts_switches_and_waits_alone() {
     let test = "light_telemetry_counts_switches_and_waits_alone";
     let config = SessionConfig { level: Level::Light, ..SessionConfig::default() };
     let Some(mut session) = session(&config, test) else { return };
-    let ((ping_out, ping_in), (pong_out, pong_in)) = (pipe().unwrap(), pipe().unwrap());
-    let actors = [
-        Actor::new("bpf-ping", move || strike(ping_in, pong_out, 100, true)),
-        Actor::new("bpf-pong", move || strike(pong_in, ping_out, 100, false)),
-    ];
+    let actors = ping_pong(PING_PONG, 100);
     let (counted, kernel) = count(&mut session, &actors);
     for (actor, kernel) in actors.iter().zip(&kernel) {
         let task = task(&counted, actor.tid);
@@ -375,14 +368,8 @@ fn readings_add_up_to_what_is_counted_in_all() {
     let test = "readings_add_up_to_what_is_counted_in_all";
     let config = SessionConfig { readings: true, ..SessionConfig::default() };
     let Some(mut session) = session(&config, test) else { return };
-    let ((ping_out, ping_in), (pong_out, pong_in)) = (pipe().unwrap(), pipe().unwrap());
-    let ((ping_out2, ping_in2), (pong_out2, pong_in2)) = (pipe().unwrap(), pipe().unwrap());
-    let actors = [
-        Actor::new("bpf-ping", move || strike(ping_in, pong_out, TIMES, true)),
-        Actor::new("bpf-pong", move || strike(pong_in, ping_out, TIMES, false)),
-        Actor::new("bpf-ping", move || strike(ping_in2, pong_out2, TIMES, true)),
-        Actor::new("bpf-pong", move || strike(pong_in2, ping_out2, TIMES, false)),
-    ];
+    let actors = [PING_PONG; 2].map(|names| ping_pong(names, TIMES));
+    let actors: Vec<Actor> = actors.into_iter().flatten().collect();
     session.begin().unwrap();
     let mut readings = Vec::new();
     for pair in actors.chunks(2) {
