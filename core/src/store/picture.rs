@@ -3,12 +3,12 @@
 
 use rusqlite::Connection;
 
-use super::column::{rows, unsigned};
+use super::column::rows;
 use super::connection::Store;
 use super::digest::Part;
 use super::error::{Fault, StoreError};
-use super::read::counts;
-use crate::model::{RunKey, WorkerWindow, WorkerWindows};
+use super::read::{counts, worker_window};
+use crate::model::{RunKey, WorkerWindows};
 
 const SOURCE: &str = "SELECT source FROM plan WHERE plan = ?1";
 const LATENCIES: &str = "
@@ -98,13 +98,7 @@ fn windows_of(conn: &Connection, number: i64) -> Result<Vec<WorkerWindows>, Faul
         let Ok(at) = workers.binary_search_by_key(&number, |(own, _)| *own) else {
             continue;
         };
-        workers[at].1.windows.push(WorkerWindow {
-            end_at_ns: unsigned(row, 1)?,
-            wall_ns: unsigned(row, 2)?,
-            ops: unsigned(row, 3)?,
-            cpu_ns: unsigned(row, 4)?,
-            peak_ns: unsigned(row, 5)?,
-        });
+        workers[at].1.windows.push(worker_window(row, 1)?);
     }
     Ok(workers.into_iter().map(|(_, worker)| worker).collect())
 }

@@ -14,7 +14,7 @@ use super::run::RunRow;
 use super::{hdr, kind, program, seal};
 use crate::model::{
     Disturbance, Environment, Metric, NamedHistogram, Outcome, PlanEnd, PlanStarted, ProgramRecord,
-    Reading, RunKey, RunResult, SetResult, Sharding, WorkerResult, is_spoilt,
+    Reading, RunKey, RunResult, SetResult, Sharding, WorkerResult, WorkerWindow, is_spoilt,
 };
 
 /// A plan, and which of its runs are there.
@@ -280,6 +280,17 @@ fn worker(row: &Row<'_>) -> rusqlite::Result<WorkerResult> {
         involuntary_switches: known(8, "involuntary_switches")?,
         migrations: known(9, "migrations")?,
         run_queue_wait_ns: known(10, "run_queue_wait_ns")?,
+    })
+}
+
+/// The times and counts of a window, in columns from `first` on.
+pub(super) fn worker_window(row: &Row<'_>, first: usize) -> rusqlite::Result<WorkerWindow> {
+    Ok(WorkerWindow {
+        end_at_ns: unsigned(row, first)?,
+        wall_ns: unsigned(row, first + 1)?,
+        ops: unsigned(row, first + 2)?,
+        cpu_ns: unsigned(row, first + 3)?,
+        peak_ns: unsigned(row, first + 4)?,
     })
 }
 

@@ -7,12 +7,12 @@ use rusqlite::Connection;
 
 use super::Store;
 use super::annotations;
-use super::column::{json, numbered, unsigned};
+use super::column::{json, numbered};
 use super::damage::Damage;
 use super::error::{Fault, StoreError};
 use super::read::{self, Session};
 use super::seal;
-use crate::model::{Event, PlanStarted, Window, WorkerWindow};
+use crate::model::{Event, PlanStarted, Window};
 
 /// In the order in which they came.
 pub(super) const ALL: &str = "SELECT plan, id FROM plan NOT INDEXED ORDER BY plan";
@@ -169,13 +169,7 @@ pub(super) fn each_window(
     let mut window: Option<Window> = None;
     while let Some(row) = rows.next()? {
         let index = row.get(0)?;
-        let worker = WorkerWindow {
-            end_at_ns: unsigned(row, 1)?,
-            wall_ns: unsigned(row, 2)?,
-            ops: unsigned(row, 3)?,
-            cpu_ns: unsigned(row, 4)?,
-            peak_ns: unsigned(row, 5)?,
-        };
+        let worker = read::worker_window(row, 1)?;
         match &mut window {
             Some(window) if window.index == index => window.workers.push(worker),
             _ => {
