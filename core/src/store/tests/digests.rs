@@ -21,8 +21,7 @@ pub(super) fn assert_run_is_lost(store: &Store, run: &RecordedRun) {
 
 /// Two plans and three runs, with all that hangs on them.
 fn filled() -> (tempfile::TempDir, Store) {
-    let (folder, mut store) = fresh();
-    apply_all(&mut store, &[sample::start("plan", 2)]);
+    let (folder, mut store) = begun(2);
     for cell in 0..2 {
         apply_all(&mut store, &sample::run(RunKey { round: 0, cell }, 2, 3));
     }
@@ -89,8 +88,7 @@ fn keys(rounds: std::ops::Range<u32>) -> impl Iterator<Item = RunKey> {
 
 /// A plan of which four rounds are stored.
 fn four_rounds() -> (tempfile::TempDir, Store) {
-    let (folder, mut store) = fresh();
-    apply_all(&mut store, &[sample::start("plan", 2)]);
+    let (folder, mut store) = begun(2);
     keys(0..4).for_each(|key| apply_all(&mut store, &sample::run(key, 1, 1)));
     (folder, store)
 }
@@ -135,8 +133,7 @@ fn runs_that_are_gone_are_named_and_cost_themselves_alone() {
 
 #[test]
 fn a_run_of_a_round_that_was_added_is_named_too() {
-    let (_folder, mut store) = fresh();
-    apply_all(&mut store, &[sample::start("plan", 2)]);
+    let (_folder, mut store) = begun(2);
     keys(0..12).for_each(|key| apply_all(&mut store, &sample::run(key, 1, 1)));
     store.conn.execute_batch("DELETE FROM run WHERE round = 11 AND cell = 1").unwrap();
     store.plan_heads().unwrap();
@@ -168,7 +165,7 @@ fn runs_that_a_broken_index_hides_are_not_called_gone() {
     for read in reads {
         let refused = read.unwrap_err();
         assert!(refused.to_string().contains("is damaged: "), "{refused}");
-        assert!(refused.problem().hint.unwrap().contains("integrity_check"), "{refused}");
+        assert_hint(&refused, "integrity_check");
     }
 }
 
@@ -319,11 +316,7 @@ fn what_is_damaged_can_be_removed_and_replaced() {
     let error = import(&mut store, &plans).unwrap_err();
     for error in [error, store.record("plan").unwrap_err(), store.tag("plan", "x").unwrap_err()] {
         assert!(matches!(error, StoreError::Damaged { .. }), "{error:?}");
-        assert!(
-            error.problem().hint.unwrap().contains("schedlab rm plan --db /"),
-            "{}",
-            error.problem().hint.unwrap()
-        );
+        assert_hint(&error, "schedlab rm plan --db /");
     }
     let hint = store.score("s1").unwrap_err().problem().hint.unwrap();
     assert!(hint.contains("schedlab rm s1 --db /"), "{hint}");
@@ -378,11 +371,7 @@ fn a_store_of_which_something_is_lost_is_not_imported_in_silence() {
         let (_folder, mut copy) = fresh();
         let error = import_store(&mut copy, &store).unwrap_err();
         assert!(error.to_string().contains(why), "{sql}: {error}");
-        assert!(
-            error.problem().hint.unwrap().contains(&*store.path().to_string_lossy()),
-            "{}",
-            error.problem().hint.unwrap()
-        );
+        assert_hint(&error, &store.path().to_string_lossy());
         assert_eq!((copy.plan_heads().unwrap(), copy.score_heads().unwrap().len()), (vec![], 0));
     }
 }

@@ -54,7 +54,7 @@ fn what_is_not_ours_is_refused_and_left_as_it_is() {
             assert!(matches!(error, StoreError::Foreign { .. }), "{name}: {error:?}");
             assert!(error.to_string().contains(why), "{error}");
             assert!(error.to_string().contains(&*path.to_string_lossy()), "{error}");
-            assert!(error.problem().hint.unwrap().contains("--db"), "{}", error.hint().unwrap());
+            assert_hint(&error, "--db");
         }
     }
     assert!(before == files_in(folder.path()), "a foreign file was touched");
@@ -78,11 +78,7 @@ fn a_database_from_a_newer_version_is_refused() {
             let is_it =
                 matches!(error, StoreError::Newer { found: 99, known: k, .. } if k == known);
             assert!(is_it, "{error:?}");
-            assert!(
-                error.problem().hint.unwrap().contains("update schedlab"),
-                "{}",
-                error.hint().unwrap()
-            );
+            assert_hint(&error, "update schedlab");
         }
     };
     store.conn.pragma_update(None, "user_version", 99).unwrap();
@@ -117,8 +113,7 @@ fn copy_as_killed(store: &Store, folder: &Path) -> std::path::PathBuf {
 /// The first page of a longer database is written before the others.
 #[test]
 fn a_kill_while_the_journal_is_written_back_leaves_a_database_that_opens() {
-    let (folder, mut store) = fresh();
-    apply_all(&mut store, &[sample::start("plan", 1)]);
+    let (folder, mut store) = begun(1);
     checkpoint(&store);
     apply_all(&mut store, &sample::run(KEY, 3, 1000));
     let writer = copy_as_killed(&store, &folder.path().join("writer"));
@@ -140,8 +135,7 @@ fn a_kill_while_the_journal_is_written_back_leaves_a_database_that_opens() {
 /// As in a migration, or where a WAL cannot be: the file has a part of what a killed writer changed.
 #[test]
 fn a_reader_takes_back_what_a_killed_writer_left_half_done() {
-    let (folder, mut store) = fresh();
-    apply_all(&mut store, &[sample::start("plan", 1)]);
+    let (folder, mut store) = begun(1);
     apply_all(&mut store, &sample::run(KEY, 3, 1000));
     store
         .conn
@@ -176,7 +170,7 @@ fn where_no_database_can_be_the_reason_is_reported() {
         let error = Store::open(&path).unwrap_err();
         assert!(matches!(error, StoreError::Io { .. }), "{error:?}");
         assert!(error.to_string().contains(why), "{error}");
-        assert!(error.problem().hint.unwrap().contains("--db"));
+        assert_hint(&error, "--db");
     }
     let missing = Store::open_read_only(&folder.path().join("missing.db")).unwrap_err();
     assert!(matches!(missing, StoreError::Missing { .. }), "{missing:?}");
@@ -190,8 +184,7 @@ fn a_read_only_database_can_be_read_and_not_measured_into() {
     if let Some(folder) = std::env::var_os(FOLDER) {
         return as_one_who_may_not_write(Path::new(&folder));
     }
-    let (folder, mut store) = fresh();
-    apply_all(&mut store, &[sample::start("plan", 1)]);
+    let (folder, mut store) = begun(1);
     apply_all(&mut store, &sample::run(KEY, 1, 1));
     let data = store.path().parent().unwrap().to_path_buf();
     let old = super::migrate::of_format_1(&data);
@@ -220,7 +213,7 @@ fn as_one_who_may_not_write(folder: &Path) {
     let path = folder.join("schedlab.db");
     let error = Store::open(&path).unwrap_err();
     assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
-    assert!(error.problem().hint.unwrap().contains("ls -ld"), "{}", error.hint().unwrap());
+    assert_hint(&error, "ls -ld");
     let error = Store::open(&folder.join("new.db")).unwrap_err();
     assert!(error.to_string().contains("Permission denied"), "{error}");
 
@@ -240,8 +233,7 @@ fn as_one_who_may_not_write(folder: &Path) {
 
 #[test]
 fn a_full_disk_costs_nothing_that_was_stored_and_the_run_can_be_stored_later() {
-    let (_folder, mut store) = fresh();
-    apply_all(&mut store, &[sample::start("plan", 1)]);
+    let (_folder, mut store) = begun(1);
     apply_all(&mut store, &sample::run(KEY, 1, 10));
     let before = store.record("plan").unwrap();
     let pages = pragma(&store.conn, "page_count").unwrap();
@@ -258,7 +250,7 @@ fn a_full_disk_costs_nothing_that_was_stored_and_the_run_can_be_stored_later() {
         let error = store.apply(end).unwrap_err();
         assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
         assert!(error.to_string().contains("round 1 of cell 0"), "{error}");
-        assert!(error.problem().hint.unwrap().contains("df -h "), "{}", error.hint().unwrap());
+        assert_hint(&error, "df -h ");
         assert_eq!(store.record("plan").unwrap(), before);
         assert_sound(&store);
     }
@@ -274,8 +266,7 @@ fn a_full_disk_costs_nothing_that_was_stored_and_the_run_can_be_stored_later() {
 
 #[test]
 fn no_run_is_stored_twice() {
-    let (_folder, mut store) = fresh();
-    apply_all(&mut store, &[sample::start("plan", 1)]);
+    let (_folder, mut store) = begun(1);
     apply_all(&mut store, &sample::run(KEY, 1, 1));
     let before = export(&store);
     let again = Event::RunEnded { key: KEY, outcome: Outcome::Failed { reason: "x".into() } };
@@ -312,8 +303,7 @@ fn events_that_do_not_hold_together_are_refused_with_the_reason() {
             "no plan has been started",
         ),
     ];
-    let (_folder, mut store) = fresh();
-    apply_all(&mut store, &[sample::start("plan", 1)]);
+    let (_folder, mut store) = begun(1);
     let before = export(&store);
     for (event, why) in cases {
         let error = store.apply(&event).unwrap_err();
@@ -348,8 +338,7 @@ fn another_plan_cannot_pass_for_the_one_that_is_resumed() {
 
 #[test]
 fn a_wrong_line_is_named_and_nothing_is_imported() {
-    let (_folder, mut store) = fresh();
-    apply_all(&mut store, &[sample::start("plan", 1)]);
+    let (_folder, mut store) = begun(1);
     apply_all(&mut store, &sample::run(KEY, 1, 1));
     let good = export(&store);
     let lines: Vec<&str> = good.lines().collect();
@@ -428,14 +417,13 @@ fn what_is_stored_already_is_left_out_and_another_plan_of_its_name_is_refused() 
     let before = export(&copy);
     let refused = copy.import_all([file("a", two), file("b", &other)]).unwrap_err();
     assert!(refused.to_string().starts_with("b: plan `one` is stored in "), "{refused}");
-    assert!(refused.problem().hint.unwrap().contains("--db NEW.db"), "{}", refused.hint().unwrap());
+    assert_hint(&refused, "--db NEW.db");
     assert_eq!(export(&copy), before);
 }
 
 #[test]
 fn an_import_that_the_disk_has_no_room_for_is_not_to_be_resumed() {
-    let (_folder, mut store) = fresh();
-    apply_all(&mut store, &[sample::start("plan", 1)]);
+    let (_folder, mut store) = begun(1);
     apply_all(&mut store, &sample::run(KEY, 3, 1000));
     let (_folder, mut copy) = fresh();
     let pages = pragma(&copy.conn, "page_count").unwrap();
@@ -454,8 +442,7 @@ fn an_import_that_the_disk_has_no_room_for_is_not_to_be_resumed() {
 #[test]
 fn windows_that_count_more_than_their_run_are_counted() {
     let imported = |change: fn(&mut WorkerWindow)| {
-        let (_folder, mut store) = fresh();
-        apply_all(&mut store, &[sample::start("plan", 1)]);
+        let (_folder, mut store) = begun(1);
         for mut event in sample::run(KEY, 6, 2) {
             if let Event::Window { window, .. } = &mut event {
                 change(&mut window.workers[1]);
@@ -480,8 +467,7 @@ fn windows_that_count_more_than_their_run_are_counted() {
 
 /// Imports a plan with one run whose result was changed.
 fn imported_result(change: impl Fn(&mut RunResult)) -> Result<Imported, StoreError> {
-    let (_folder, mut store) = fresh();
-    apply_all(&mut store, &[sample::start("plan", 1)]);
+    let (_folder, store) = begun(1);
     let mut run = sample::run(KEY, 1, 1);
     if let Some(Event::RunEnded { outcome: Outcome::Done { result }, .. }) = run.last_mut() {
         change(result);
@@ -574,11 +560,7 @@ fn refusal(started: PlanStarted) -> String {
     let line = serde_json::to_string(&Event::PlanStarted(Box::new(started))).unwrap();
     let error = import(&mut store, &line).unwrap_err();
     assert_eq!(store.plan_heads().unwrap(), [], "{error}");
-    assert!(
-        error.problem().hint.unwrap().contains("schedlab help formats"),
-        "{}",
-        error.hint().unwrap()
-    );
+    assert_hint(&error, "schedlab help formats");
     let text = error.to_string();
     text.strip_prefix("line 1 cannot be imported: ").expect(&text).to_string()
 }
@@ -655,8 +637,7 @@ fn damage_is_reported_as_damage() {
         "UPDATE environment SET ended = 'never'",
     ];
     for sql in cases {
-        let (_folder, mut store) = fresh();
-        apply_all(&mut store, &[sample::start("plan", 1)]);
+        let (_folder, mut store) = begun(1);
         apply_all(&mut store, &sample::run(KEY, 1, 1));
         store.conn.execute_batch(sql).unwrap();
         // Either the plan or the run is gone.
@@ -696,8 +677,7 @@ fn a_closed_output_is_an_error_of_its_own() {
             Ok(())
         }
     }
-    let (_folder, mut store) = fresh();
-    apply_all(&mut store, &[sample::start("plan", 1)]);
+    let (_folder, store) = begun(1);
     match store.export(None, &mut Closed).unwrap_err() {
         StoreError::Output(why) => assert_eq!(why.kind(), std::io::ErrorKind::BrokenPipe),
         other => panic!("{other:?}"),

@@ -20,13 +20,20 @@ use std::process::Command;
 use super::migrate::MIGRATIONS;
 use super::open::{APPLICATION_ID, pragma};
 use super::*;
-use crate::model::{Event, RunKey};
+use crate::model::{Advice, Event, RunKey};
 use record::{Record, fold};
 
 /// A store in a folder of its own.
 fn fresh() -> (tempfile::TempDir, Store) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(&folder.path().join("data/schedlab.db")).unwrap();
+    (folder, store)
+}
+
+/// A store with a plan `plan` of so many cells.
+fn begun(cells: u32) -> (tempfile::TempDir, Store) {
+    let (folder, mut store) = fresh();
+    apply_all(&mut store, &[sample::start("plan", cells)]);
     (folder, store)
 }
 
@@ -61,6 +68,12 @@ fn forget_digests(store: &Store) {
 /// Lists the damage that a store has reported.
 fn reported(store: &Store) -> Vec<Damage> {
     store.reporter.reported.borrow().iter().cloned().collect()
+}
+
+/// The way out that an error names.
+fn assert_hint(error: &StoreError, part: &str) {
+    let hint = error.problem().hint.unwrap();
+    assert!(hint.contains(part), "{error}: {hint}");
 }
 
 /// The database as SQLite itself judges it.

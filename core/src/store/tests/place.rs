@@ -13,8 +13,7 @@ fn run(round: u32) -> Vec<Event> {
 
 /// A store with a run of a plan.
 fn begun() -> (tempfile::TempDir, Store) {
-    let (folder, mut store) = fresh();
-    apply_all(&mut store, &[sample::start("plan", 1)]);
+    let (folder, mut store) = super::begun(1);
     apply_all(&mut store, &run(0));
     (folder, store)
 }

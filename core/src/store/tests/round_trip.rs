@@ -122,8 +122,7 @@ fn the_database_is_not_locked_while_a_run_is_measured() {
 #[test]
 fn the_example_of_the_page_answers() {
     const PAGE: &str = include_str!("../../../../docs/formats.md");
-    let (_folder, mut store) = fresh();
-    apply_all(&mut store, &[sample::start("plan", 2)]);
+    let (_folder, mut store) = begun(2);
     apply_all(&mut store, &sample::run(RunKey { round: 0, cell: 1 }, 2, 3));
     let (_, example) = PAGE.split_once("```sql\n").unwrap();
     let (example, _) = example.split_once("```").unwrap();
@@ -133,8 +132,7 @@ fn the_example_of_the_page_answers() {
 
 #[test]
 fn rounds_with_any_run_are_counted() {
-    let (_folder, mut store) = fresh();
-    apply_all(&mut store, &[sample::start("plan", 4)]);
+    let (_folder, mut store) = begun(4);
     for (round, cell) in [(0, 0), (0, 1), (1, 1)] {
         apply_all(&mut store, &sample::run(RunKey { round, cell }, 2, 3));
     }
