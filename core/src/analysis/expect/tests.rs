@@ -3,19 +3,26 @@
 use super::super::testing::{of_variants, plan, rounds, work};
 use super::super::{Question, analyse};
 use super::*;
-use crate::model::LookRule;
+use crate::model::{LookRule, SampledPlan};
 
 fn expect(metric: &str, claim: Claim) -> Expectation {
     let (variant, metric) = ("batch".to_string(), metric.to_string());
     Expectation { variant, metric, claim, why: None, at: 0..0 }
 }
 
+/// The analysis that the expectations ask for.
+fn analysed(plan: &SampledPlan, expectations: &[Expectation]) -> Analysis {
+    let question = Question { metrics: metrics(expectations), ..of_variants(plan) };
+    analyse(std::slice::from_ref(plan), &[], &question)
+}
+
 /// Outcomes where each metric of batch is `factor` times that of the default.
 fn tested(factor: f64, so_many: u32, expectations: &[Expectation]) -> Vec<Outcome> {
     let plan = rounds(plan("p1", 1, &["default", "batch"]), 0..so_many, &[1.0, factor]);
-    let question = Question { metrics: metrics(expectations), ..of_variants(&plan) };
-    let analysis = analyse(std::slice::from_ref(&plan), &[], &question);
-    test(&analysis, expectations).into_iter().map(|tested| tested.outcome).collect()
+    test(&analysed(&plan, expectations), expectations)
+        .into_iter()
+        .map(|tested| tested.outcome)
+        .collect()
 }
 
 #[test]
@@ -122,9 +129,7 @@ fn a_range_is_judged_where_values_are_0() {
         for until_decided in [false, true] {
             measured.plan.measure.until_decided = until_decided;
             measured.ended = None;
-            let question = Question { metrics: metrics(&expectations), ..of_variants(&measured) };
-            let analysis = analyse(std::slice::from_ref(&measured), &[], &question);
-            let tested = test(&analysis, &expectations);
+            let tested = test(&analysed(&measured, &expectations), &expectations);
             let outcomes: Vec<Outcome> = tested.iter().map(|tested| tested.outcome).collect();
             // Looks may come too early for a verdict, and never say another.
             let agrees = outcomes.iter().zip(&expected).all(|(outcome, expected)| {
@@ -160,9 +165,7 @@ fn metric_at_looks(factors: &[f64], claim: Claim) -> [TestedMetric; 2] {
     [false, true].map(|until_decided| {
         measured.plan.measure.until_decided = until_decided;
         measured.plan.measure.looks = LookRule::Even;
-        let question = Question { metrics: metrics(&expectations), ..of_variants(&measured) };
-        let analysis = analyse(std::slice::from_ref(&measured), &[], &question);
-        test(&analysis, &expectations).remove(0).metrics.remove(0)
+        test(&analysed(&measured, &expectations), &expectations).remove(0).metrics.remove(0)
     })
 }
 
@@ -199,8 +202,7 @@ fn works_are_measured_until_their_expectations_are_decided() {
     let mut measured = plan("p1", 1, &["default", "batch"]);
     measured = rounds(work(measured, "other", 1), 0..10, &[1.0, 1.4]);
     let works = |expectations: &[Expectation]| {
-        let question = Question { metrics: metrics(expectations), ..of_variants(&measured) };
-        let analysis = analyse(std::slice::from_ref(&measured), &[], &question);
+        let analysis = analysed(&measured, expectations);
         undecided_works(&analysis, &measured.plan, expectations).into_iter().collect::<Vec<_>>()
     };
     let at_least = Claim::Ratio { from: Some(1.4), to: None };
@@ -224,9 +226,7 @@ fn what_is_zero_on_both_sides_is_the_same_after_as_many_rounds_as_a_verdict_take
             range(Some(2.0), None),
             range(None, Some(0.5)),
         ];
-        let question = Question { metrics: metrics(&expectations), ..of_variants(&measured) };
-        let analysis = analyse(std::slice::from_ref(&measured), &[], &question);
-        let tested = test(&analysis, &expectations);
+        let tested = test(&analysed(&measured, &expectations), &expectations);
         let metric = |tested: Tested| tested.metrics.into_iter().next().unwrap();
         tested.into_iter().map(metric).map(|of| (of.outcome, of.rounds)).collect::<Vec<_>>()
     };
@@ -246,9 +246,8 @@ fn an_open_range_says_after_how_many_rounds_it_may_be_decided() {
             measured = rounds(measured, round..round + 1, &[1.0, ratio]);
         }
         let expectations = [expect("throughput", Claim::Ratio { from: Some(from), to: None })];
-        let question = Question { metrics: metrics(&expectations), ..of_variants(&measured) };
-        let analysis = analyse(std::slice::from_ref(&measured), &[], &question);
-        let tested = test(&analysis, &expectations).remove(0).metrics.remove(0);
+        let tested =
+            test(&analysed(&measured, &expectations), &expectations).remove(0).metrics.remove(0);
         (tested.outcome, tested.rounds)
     };
     assert_eq!(of(1, 1.4).1, Some(Rounds::MoreThan(1)), "one round has no interval");
