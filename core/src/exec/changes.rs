@@ -284,32 +284,20 @@ impl Changed {
 
 #[cfg(test)]
 mod tests {
+    use super::super::group::testing::{spinning, waiting};
     use super::*;
-    use crate::model::{Cell, Placement, Variant, Work};
     use crate::sys::sched;
-    use crate::workload::{self, Speed};
 
     fn spec(changes: Vec<SetChange>) -> RunSpec {
-        let params = workload::testing::params(workload::find("spin").unwrap(), &[]);
-        let workload = "spin".to_string();
         let name = "s".to_string();
-        let set = WorkerSet { name, workload, params, count: 2, changes, ..Default::default() };
-        let work = Work { sets: vec![set], ..Default::default() };
-        let variant = Variant { name: "v".to_string(), knobs: BTreeMap::new() };
+        let set = WorkerSet { name, count: 2, changes, ..Default::default() };
         RunSpec {
             duration_ns: 1,
             window_ns: 1,
             limit_ns: 60_000_000_000,
             seed: 1,
-            ..RunSpec::new(Cell { index: 0, variant, work, placement: Placement::default() })
+            ..RunSpec::new(spinning(set))
         }
-    }
-
-    fn waiting(spec: &RunSpec) -> WorkerGroup {
-        let cgroups = &spec.cgroups.joins;
-        let group = WorkerGroup::assemble(&spec.cell, cgroups, 1, Speed::default(), 0).unwrap();
-        group.await_arrival(super::super::Limit::from_now(60_000_000_000)).unwrap();
-        group
     }
 
     fn change(at_ns: u64, knobs: &[(&str, Value)]) -> SetChange {
@@ -329,7 +317,7 @@ mod tests {
             change(9, &[("affinity", Value::Cpus(one.clone()))]),
             change(11, &[("nice", Value::Int(19)), ("policy", batch)]),
         ]);
-        let group = waiting(&spec);
+        let group = waiting(&spec.cell, &spec.cgroups.joins);
         let is = |nice, policy, cpus: &crate::model::CpuSet| {
             for member in group.members() {
                 let tid = member.slot.tid();
@@ -359,7 +347,7 @@ mod tests {
             change(9, &[("policy", text("other"))]),
         ]);
         spec.cell.work.sets[0].knobs.insert("nice".to_string(), Value::Int(17));
-        let group = waiting(&spec);
+        let group = waiting(&spec.cell, &spec.cgroups.joins);
         let changes = Changes::gather(&group, &spec).unwrap();
         for (moment, expected) in changes.0.iter().zip([(3, 17), (3, 18), (0, 18)]) {
             moment.make().unwrap();
@@ -380,7 +368,7 @@ mod tests {
             setting: "weight".to_string(),
             files: vec![("/nonexistent/cpu.weight".into(), "5".to_string())],
         });
-        let group = waiting(&spec);
+        let group = waiting(&spec.cell, &spec.cgroups.joins);
         let changing =
             Changes::gather(&group, &spec).unwrap().start(clock::monotonic_ns()).unwrap();
         let failed = changing.end().map(|_| ()).unwrap_err().to_string();
@@ -406,7 +394,7 @@ mod tests {
     #[test]
     fn a_run_without_changes_has_no_thread() {
         let spec = spec(Vec::new());
-        let group = waiting(&spec);
+        let group = waiting(&spec.cell, &spec.cgroups.joins);
         let changing = Changes::gather(&group, &spec).unwrap().start(0).unwrap();
         assert!(changing.thread.is_none());
         assert_eq!(changing.end().unwrap().readings().count(), 0);

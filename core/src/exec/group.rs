@@ -480,3 +480,27 @@ fn mix(seed: u64, index: u64) -> u64 {
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
+
+#[cfg(test)]
+pub mod testing {
+    //! Workers that spin.
+
+    use super::*;
+    use crate::model::{Placement, Variant, Work};
+
+    /// A cell with this set, which spins.
+    pub fn spinning(set: WorkerSet) -> Cell {
+        let params = workload::testing::params(workload::find("spin").unwrap(), &[]);
+        let set = WorkerSet { workload: "spin".to_string(), params, ..set };
+        let variant = Variant { name: "v".to_string(), knobs: BTreeMap::new() };
+        let work = Work { sets: vec![set], ..Default::default() };
+        Cell { index: 0, variant, work, placement: Placement::default() }
+    }
+
+    /// Its workers at the barrier.
+    pub fn waiting(cell: &Cell, cgroups: &Cgroups) -> WorkerGroup {
+        let group = WorkerGroup::assemble(cell, cgroups, 1, Speed::default(), 0).unwrap();
+        group.await_arrival(Limit::from_now(60_000_000_000)).unwrap();
+        group
+    }
+}

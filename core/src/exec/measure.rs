@@ -353,22 +353,16 @@ fn read_tasks(group: &WorkerGroup, reader: &mut TaskReader) -> Vec<(TaskStats, u
 
 #[cfg(test)]
 mod tests {
+    use super::super::group::testing::{spinning, waiting};
     use super::*;
-    use crate::model::{Cell, Placement, Variant, Work, WorkerSet};
-    use crate::workload::{self, Speed, Worker};
+    use crate::model::WorkerSet;
+    use crate::workload::Worker;
 
     #[test]
     fn delays_of_the_warm_up_do_not_count() {
-        let params = workload::testing::params(workload::find("spin").unwrap(), &[]);
-        let workload = "spin".to_string();
-        let set = WorkerSet { workload, params, count: 1, ..Default::default() };
-        let variant = Variant { name: "v".to_string(), knobs: Default::default() };
-        let work = Work { sets: vec![set], ..Default::default() };
-        let cell = Cell { index: 0, variant, work, placement: Placement::default() };
-        let speed = Speed::default();
-        let group = WorkerGroup::assemble(&cell, &Default::default(), 1, speed, 0).unwrap();
+        let cell = spinning(WorkerSet { count: 1, ..Default::default() });
+        let group = waiting(&cell, &Default::default());
         let limit = Limit::from_now(60_000_000_000);
-        group.await_arrival(limit).unwrap();
         let phases = Phases::new([None].into_iter(), 0, 0, 0, 0);
         let mut reader = Reader::open(&group, phases, limit);
         let (set, slot) = (&group.sets()[0], group.members()[0].slot);

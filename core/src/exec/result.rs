@@ -347,11 +347,11 @@ fn starved(group: &WorkerGroup, sets: &[SetResult]) -> Vec<Disturbance> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{changes::Changed, group::Limit};
+    use super::super::changes::Changed;
+    use super::super::group::testing::{spinning, waiting};
     use super::*;
-    use crate::model::{Cell, Importance, MetricKind, Placement, Variant, Work};
+    use crate::model::{Importance, MetricKind};
     use crate::sys::task::TaskReader;
-    use crate::workload::Speed;
 
     /// The kinds of the metrics that a set of this workload has with its defaults.
     fn kinds(workload: &dyn workload::Workload) -> Vec<MetricKind> {
@@ -455,15 +455,8 @@ mod tests {
     #[test]
     fn workers_with_more_cpu_time_than_there_was_are_reported() {
         const SECTION_NS: u64 = 1_000_000_000;
-        let params = workload::testing::params(workload::find("spin").unwrap(), &[]);
-        let workload = "spin".to_string();
-        let set = WorkerSet { workload, params, count: 1, ..Default::default() };
-        let variant = Variant { name: "v".to_string(), knobs: BTreeMap::new() };
-        let work = Work { sets: vec![set], ..Default::default() };
-        let cell = Cell { index: 0, variant, work, placement: Placement::default() };
-        let cgroups = BTreeMap::new();
-        let group = WorkerGroup::assemble(&cell, &cgroups, 1, Speed::default(), 0).unwrap();
-        group.await_arrival(Limit::from_now(60_000_000_000)).unwrap();
+        let cell = spinning(WorkerSet { count: 1, ..Default::default() });
+        let group = waiting(&cell, &BTreeMap::new());
         let is_reported = |cpu_ns| {
             let slot = group.members()[0].slot;
             let pid = std::process::id() as i32;
