@@ -299,11 +299,7 @@ fn invent_worker(described: &Spec, role: usize, duration_ns: u64, factor: f64) -
 }
 
 fn invent_histogram(rng: &mut ChaCha8Rng, factor: f64) -> Histogram {
-    let mut histogram = Histogram::default();
-    for _ in 0..SAMPLES {
-        histogram.add(latency_ns(factor, rng), 1);
-    }
-    histogram
+    (0..SAMPLES).map(|_| (latency_ns(factor, rng), 1)).collect()
 }
 
 fn latency_ns(factor: f64, rng: &mut ChaCha8Rng) -> u64 {

@@ -384,11 +384,7 @@ mod tests {
     #[test]
     fn latencies_under_way_are_reported_where_a_metric_is_a_bound_and_always_of_a_part() {
         const MS: u64 = 1_000_000;
-        let histogram = |samples: &[(u64, u64)]| {
-            let mut histogram = Histogram::default();
-            samples.iter().for_each(|(value_ns, times)| histogram.add(*value_ns, *times));
-            histogram
-        };
+        let histogram = |samples: &[(u64, u64)]| samples.iter().copied().collect::<Histogram>();
         let reported = |ended: &[(u64, u64)], ages: &[(u64, u64)], is_part| {
             let found = under_way("web", "request", &histogram(ended), &histogram(ages), is_part)?;
             let DisturbanceFact::UnderWay { under_way, of, oldest_ns, bounds, ages, .. } =

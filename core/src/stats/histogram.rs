@@ -114,6 +114,15 @@ impl Default for Histogram {
     }
 }
 
+/// Values, each with how many times it came.
+impl FromIterator<(u64, u64)> for Histogram {
+    fn from_iter<I: IntoIterator<Item = (u64, u64)>>(samples: I) -> Self {
+        let mut histogram = Histogram::default();
+        samples.into_iter().for_each(|(value_ns, times)| histogram.add(value_ns, times));
+        histogram
+    }
+}
+
 impl Histogram {
     /// Counts `times` samples of one value.
     pub fn add(&mut self, value_ns: u64, times: u64) {
@@ -352,10 +361,8 @@ mod tests {
 
     #[test]
     fn samples_are_counted_through_a_bucket_and_no_further() {
-        let mut histogram = Histogram::default();
-        for (value, times) in [(0, 1), (127, 2), (1 << 20, 4), ((1 << 20) + 1, 8), (u64::MAX, 16)] {
-            histogram.add(value, times);
-        }
+        let samples = [(0, 1), (127, 2), (1 << 20, 4), ((1 << 20) + 1, 8), (u64::MAX, 16)];
+        let histogram = Histogram::from_iter(samples);
         let cases = [(0, 1), (126, 1), (127, 3), (1 << 19, 3), (1 << 20, 15), (u64::MAX, 31)];
         for (value, expected) in cases {
             assert_eq!(histogram.count_through(value), expected, "{value}");
@@ -403,8 +410,7 @@ mod tests {
             prop_assert_eq!(sparse.first().unwrap().0, *samples.iter().min().unwrap());
             prop_assert_eq!(sparse.last().unwrap().0, *samples.iter().max().unwrap());
             prop_assert!(sparse.is_sorted_by_key(|(value, _)| *value));
-            let mut again = Histogram::default();
-            sparse.iter().for_each(|(value, times)| again.add(*value, *times));
+            let again: Histogram = sparse.into_iter().collect();
             prop_assert!(again.counts == merged.counts, "a value is not in its bucket");
         }
     }

@@ -341,8 +341,7 @@ mod tests {
 
     #[test]
     fn rates_are_summed_over_workers_each_by_its_own_time() {
-        let mut latency = Histogram::default();
-        (1..=100).for_each(|ns| latency.add(ns, 30));
+        let latency = (1..=100).map(|ns| (ns, 30)).collect();
         let workers = [
             (true, worker(100, SECOND_NS)),
             (true, worker(600, 2 * SECOND_NS)),
@@ -406,8 +405,7 @@ mod tests {
     #[test]
     fn a_quantile_of_too_few_samples_is_unknown_and_never_the_maximum() {
         let of = |samples: u64, ns: fn(u64) -> u64| {
-            let mut latency = Histogram::default();
-            (1..=samples).for_each(|at| latency.add(ns(at), 1));
+            let latency = (1..=samples).map(|at| (ns(at), 1)).collect();
             metrics(&[(true, worker(1, SECOND_NS))], &latency)
         };
         // A dozen samples gave three equal figures.
@@ -432,11 +430,7 @@ mod tests {
 
     #[test]
     fn metrics_are_bounds_where_what_has_not_ended_could_make_them_longer() {
-        let histogram = |samples: &[(u64, u64)]| {
-            let mut histogram = Histogram::default();
-            samples.iter().for_each(|(value_ns, times)| histogram.add(*value_ns, *times));
-            histogram
-        };
+        let histogram = |samples: &[(u64, u64)]| samples.iter().copied().collect::<Histogram>();
         const MS: u64 = 1_000_000;
         let many = &[(MS, 9_000), (2 * MS, 950), (3 * MS, 49), (4 * MS, 1)];
         // Ended, under way, the bounds.

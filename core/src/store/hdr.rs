@@ -173,9 +173,7 @@ mod tests {
         fn measured_histograms_come_back_exactly(
             samples in proptest::collection::vec((0u64..1 << 36, 1u64..1000), 1..300),
         ) {
-            let mut histogram = stats::Histogram::default();
-            samples.iter().for_each(|&(value, times)| histogram.add(value, times));
-            let counts = histogram.sparse();
+            let counts = stats::Histogram::from_iter(samples).sparse();
             prop_assert!(encode(&counts).unwrap().exact.len() <= 2);
             prop_assert_eq!(round_trip(&counts), counts);
         }

@@ -2,9 +2,8 @@
 //! that Xen counted. Pure.
 
 use crate::model::{
-    Direction, Disturbance, DisturbanceFact, DisturbanceKind, Metric, MetricKind, NamedHistogram,
-    Reading, RunResult, SetResult, Statistic, Unit, Window, Work, WorkerResult, WorkerSet,
-    WorkerWindow,
+    Direction, Disturbance, DisturbanceFact, DisturbanceKind, Metric, MetricKind, Reading,
+    RunResult, SetResult, Statistic, Unit, Window, Work, WorkerResult, WorkerSet, WorkerWindow,
 };
 use crate::stats::Histogram;
 use crate::workload::{self, Latency, Spec};
@@ -150,12 +149,9 @@ fn rate(window: &Window, first: usize, counting: &[bool]) -> f64 {
 }
 
 fn histogram(results: &[&SetResult], name: &str) -> Histogram {
-    let mut merged = Histogram::default();
     let all = results.iter().flat_map(|result| &result.histograms);
-    for NamedHistogram { counts, .. } in all.filter(|histogram| histogram.name == name) {
-        counts.iter().for_each(|(value_ns, times)| merged.add(*value_ns, *times));
-    }
-    merged
+    let own = all.filter(|histogram| histogram.name == name);
+    own.flat_map(|histogram| &histogram.counts).copied().collect()
 }
 
 /// The metrics of a workload beyond the standard ones: a guest's own where there is one guest.
@@ -210,14 +206,14 @@ fn under_way_in<'a>(
     results: impl Iterator<Item = &'a RunResult> + Clone,
 ) -> Vec<Disturbance> {
     let of_latency = |(known, counted): (&Latency, &Histogram)| {
-        let mut merged = Histogram::default();
-        for found in results.clone().flat_map(|result| &result.disturbances) {
-            if let DisturbanceFact::UnderWay { latency, ages, .. } = &found.fact
-                && latency == known.name
-            {
-                ages.iter().for_each(|(age_ns, times)| merged.add(*age_ns, *times));
+        let found = results.clone().flat_map(|result| &result.disturbances);
+        let ages = found.filter_map(|found| match &found.fact {
+            DisturbanceFact::UnderWay { latency, ages, .. } => {
+                (latency == known.name).then_some(ages)
             }
-        }
+            _ => None,
+        });
+        let merged: Histogram = ages.flatten().copied().collect();
         under_way(set, known.name, &counted.since(&merged), &merged, false)
     };
     spec.histograms.iter().zip(histograms).filter_map(of_latency).collect()
@@ -303,11 +299,7 @@ mod tests {
         const MS: u64 = 1_000_000;
         let spec = workload::find("schbench").unwrap().spec();
         let latency = spec.histograms[0].name;
-        let histogram = |samples: &[(u64, u64)]| {
-            let mut histogram = Histogram::default();
-            samples.iter().for_each(|(value_ns, times)| histogram.add(*value_ns, *times));
-            histogram
-        };
+        let histogram = |samples: &[(u64, u64)]| samples.iter().copied().collect::<Histogram>();
         // A guest has too few for a p99, and its maximum and mean are not those of the younger one.
         let ended = &[(MS, 98), (3 * MS, 1)];
         let ages = histogram(&[(MS / 2, 1)]);
