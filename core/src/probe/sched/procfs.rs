@@ -338,7 +338,7 @@ impl Procfs {
         }
         let identity =
             if tid == pid { Some(process.clone()) } else { self.reader.identity(pid, tid) };
-        let run = stat.map_or(Values::UNKNOWN, Values::of_schedstat);
+        let run = stat.map_or_else(Values::default, Values::of_schedstat);
         let values = if is_full || stat.is_none() {
             Values::from_stats(&self.reader.stats(pid, tid)).or(run)
         } else {

@@ -5,7 +5,7 @@ use crate::sys::load::Process;
 use crate::sys::task::{Schedstat, TaskStats};
 
 /// Since the task began. `None`: the kernel does not count it, or it was not read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Values {
     run_ns: Option<u64>,
     wait_ns: Option<u64>,
@@ -25,14 +25,6 @@ impl Values {
         involuntary: Some(0),
         migrations: Some(0),
     };
-    pub const UNKNOWN: Values = Values {
-        run_ns: None,
-        wait_ns: None,
-        waits: None,
-        voluntary: None,
-        involuntary: None,
-        migrations: None,
-    };
 
     pub fn from_stats(stats: &TaskStats) -> Values {
         let known = |reading: &Reading<u64>| reading.as_ref().known().copied();
@@ -51,12 +43,12 @@ impl Values {
             run_ns: Some(stat.run_ns),
             wait_ns: Some(stat.wait_ns),
             waits: Some(stat.timeslices),
-            ..Values::UNKNOWN
+            ..Values::default()
         }
     }
 
     pub fn is_empty(&self) -> bool {
-        *self == Values::UNKNOWN
+        *self == Values::default()
     }
 
     fn each(self, other: Values, with: impl Fn(Option<u64>, Option<u64>) -> Option<u64>) -> Values {
@@ -154,8 +146,7 @@ impl Task {
     /// `None` where nothing happened to it.
     pub fn score(&self, process: &str) -> Option<TaskScore> {
         let values = self.last.since(self.base);
-        let happened = values != Values::UNKNOWN
-            && values.each(values, |own, _| own.filter(|n| *n > 0)) != Values::UNKNOWN;
+        let happened = !values.each(values, |own, _| own.filter(|n| *n > 0)).is_empty();
         let wait = values.waits.zip(values.wait_ns).map(|(count, total_ns)| Times {
             count,
             total_ns,
