@@ -227,6 +227,12 @@ struct Spinner {
 }
 
 impl Spinner {
+    /// A task that spins.
+    fn actor(&self, name: &str, cpu: u32, priority: u32) -> Actor {
+        let own = self.clone();
+        Actor::real_time(name, cpu, priority, move || own.spin())
+    }
+
     fn spin(&self) {
         let start_ns = clock::own_thread_cpu_ns();
         while !self.stop.load(SeqCst) {
@@ -339,11 +345,7 @@ const HELD_NS: u64 = 5_000_000;
 pub fn early_wait_counts_from_the_beginning(session: &mut dyn Session) {
     let cpu = first_cpu();
     let [victim, hog] = [(); 2].map(|()| Spinner::default());
-    let [waiting, holding] = [victim.clone(), hog.clone()];
-    let actors = [
-        Actor::real_time("victim", cpu, VICTIM, move || waiting.spin()),
-        Actor::real_time("hog", cpu, 5, move || holding.spin()),
-    ];
+    let actors = [victim.actor("victim", cpu, VICTIM), hog.actor("hog", cpu, 5)];
     // The hog has the CPU that this thread might need.
     fifo(20);
     actors[0].go.send(()).unwrap();
@@ -376,14 +378,10 @@ pub fn each_cpu_is_charged(session: &mut dyn Session) {
     let cpus: Vec<u32> = topology::affinity().unwrap().iter().collect();
     let [here, there] = [cpus[0], cpus[1]];
     let [victim, first, second] = [(); 3].map(|()| Spinner::default());
-    let spin = |name: &str, spinner: &Spinner, cpu: u32, priority: u32| {
-        let spinner = spinner.clone();
-        Actor::real_time(name, cpu, priority, move || spinner.spin())
-    };
     let actors = [
-        spin("victim", &victim, here, VICTIM),
-        spin("hog-here", &first, here, 5),
-        spin("hog-there", &second, there, 5),
+        victim.actor("victim", here, VICTIM),
+        first.actor("hog-here", here, 5),
+        second.actor("hog-there", there, 5),
     ];
     session.begin().unwrap();
     // Both hogs have every CPU that this thread might need.

@@ -361,23 +361,28 @@ mod tests {
         recorder.finish(tasks, &names, Clocks::default(), Kernel::default())
     }
 
+    /// The trace of two CPUs with these lines, and their numbers when they were read.
+    fn trace_of(lines: [[Line; 4]; 2], heads: [u64; 2]) -> (Trace, Option<String>) {
+        let mut recorder = Recorder::new(SLOTS, 2, window());
+        for (at, line) in lines.iter().flatten().enumerate() {
+            recorder.take(at as u32, *line, &heads);
+        }
+        finish(recorder)
+    }
+
     fn times(trace: &Trace) -> Vec<(u64, u32)> {
         trace.events.iter().map(|event| (event.at_ns, event.cpu)).collect()
     }
 
     #[test]
     fn lines_of_all_cpus_are_in_order_and_what_ran_before_is_kept() {
-        let mut recorder = Recorder::new(SLOTS, 2, window());
         // CPU 0 has not written its last line yet, and the last one of CPU 1 came after the end.
         let heads = [3, 4];
         let lines = [
             [switch(200, 0, 7), switch(400, 7, 9), switch(900, 9, 7), switch(950, 7, 9)],
             [switch(300, 7, 0), switch(600, 0, 7), switch(501, 7, 0), switch(1001, 0, 7)],
         ];
-        for (at, line) in lines.iter().flatten().enumerate() {
-            recorder.take(at as u32, *line, &heads);
-        }
-        let (trace, lost) = finish(recorder);
+        let (trace, lost) = trace_of(lines, heads);
         assert_eq!((trace.from_ns, trace.to_ns, lost), (500, 1000, None));
         assert_eq!(times(&trace), [(501, 1), (600, 1), (900, 0)]);
         let ran: Vec<(u32, i32)> = trace.running.iter().map(|r| (r.cpu, r.task.tid)).collect();
@@ -389,15 +394,11 @@ mod tests {
 
     #[test]
     fn who_had_the_cpu_during_a_wait_is_known_as_far_back_as_the_trace() {
-        let mut recorder = Recorder::new(SLOTS, 2, window());
         let lines = [
             [switch(0, 0, 0); 4],
             [switch(450, 0, 9), switch(510, 9, 7), switch(700, 7, 9), switch(801, 9, 5)],
         ];
-        for (at, line) in lines.iter().flatten().enumerate() {
-            recorder.take(at as u32, *line, &[0, 4]);
-        }
-        let (trace, _) = finish(recorder);
+        let (trace, _) = trace_of(lines, [0, 4]);
         let wait = |wait_ns, known_ns| {
             let turn = Turn { tid: Some(9), name: "kept".to_string(), run_ns: known_ns };
             let mut wait = WorstWait {
@@ -438,16 +439,12 @@ mod tests {
 
     #[test]
     fn where_a_ring_is_full_the_trace_begins_later_on_all_cpus_and_says_so() {
-        let mut recorder = Recorder::new(SLOTS, 2, window());
         let heads = [7, 2];
         let lines = [
             [switch(840, 9, 7), switch(850, 7, 9), switch(860, 9, 7), switch(830, 7, 9)],
             [switch(510, 0, 7), switch(835, 7, 0), switch(0, 0, 0), switch(0, 0, 0)],
         ];
-        for (at, line) in lines.iter().flatten().enumerate() {
-            recorder.take(at as u32, *line, &heads);
-        }
-        let (trace, lost) = finish(recorder);
+        let (trace, lost) = trace_of(lines, heads);
         assert_eq!(trace.from_ns, 830);
         assert_eq!(times(&trace), [(830, 0), (835, 1), (840, 0), (850, 0), (860, 0)]);
         assert_eq!(trace.running.len(), 1);
