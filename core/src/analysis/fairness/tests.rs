@@ -297,26 +297,22 @@ fn a_solo_run_is_of_the_same_workers_variant_placement_and_round() {
 #[test]
 fn sets_that_are_not_active_at_the_same_time_have_no_fairness() {
     let phase = |at_ns, ops| Some(Phase { at_ns, for_ns: None, ops });
+    let found_of = |sets: &[WorkerSet]| {
+        let solo = set("w", "burnwait", 1);
+        let mut plan = Invented::new(&["default"], &[("w solo", &[solo]), ("w", sets)]);
+        plan.done(0, 0, &[&[(0.5, 9)]]);
+        let workers: [&[_]; 2] = [&[(0.5, 9), (0.5, 9)], &[(0.5, 9)]];
+        plan.done(1, 0, &workers[..sets.len()]);
+        let [table] = plan.tables().try_into().expect("one table");
+        (table.variants.len(), table.phased)
+    };
     let found = |phases: [Option<Phase>; 2]| {
-        let [solo, own] = [1, 2].map(|count| set("w", "burnwait", count));
+        let own = WorkerSet { phase: phases[0], ..set("w", "burnwait", 2) };
         let other = WorkerSet { phase: phases[1], ..set("o", "burnwait", 1) };
-        let own = WorkerSet { phase: phases[0], ..own };
-        let mut plan = Invented::new(&["default"], &[("w solo", &[solo]), ("w", &[own, other])]);
-        plan.done(0, 0, &[&[(0.5, 9)]]);
-        plan.done(1, 0, &[&[(0.5, 9), (0.5, 9)], &[(0.5, 9)]]);
-        let [table] = plan.tables().try_into().expect("one table");
-        (table.variants.len(), table.phased)
+        found_of(&[own, other])
     };
-    let changed = {
-        let changes = vec![SetChange { at_ns: 5, knobs: BTreeMap::new(), cgroup: None }];
-        let [solo, own] = [1, 2].map(|count| set("w", "burnwait", count));
-        let own = WorkerSet { changes, ..own };
-        let mut plan = Invented::new(&["default"], &[("w solo", &[solo]), ("w", &[own])]);
-        plan.done(0, 0, &[&[(0.5, 9)]]);
-        plan.done(1, 0, &[&[(0.5, 9), (0.5, 9)]]);
-        let [table] = plan.tables().try_into().expect("one table");
-        (table.variants.len(), table.phased)
-    };
+    let changes = vec![SetChange { at_ns: 5, knobs: BTreeMap::new(), cgroup: None }];
+    let changed = found_of(&[WorkerSet { changes, ..set("w", "burnwait", 2) }]);
     assert_eq!(changed, (0, vec!["w".to_string()]), "its weight is not the same all the time");
     let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();
     assert_eq!(found([None, None]), (1, Vec::new()));
