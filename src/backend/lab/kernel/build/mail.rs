@@ -318,15 +318,8 @@ fn base64(body: &[u8]) -> Vec<u8> {
 mod tests {
     use std::io::Write;
 
-    use super::super::patch::testing::diff;
+    use super::super::patch::testing::{diff, message};
     use super::*;
-
-    fn message(subject: &str, more: &str, body: &str) -> String {
-        format!(
-            "From mboxrd@z Thu Jan  1 00:00:00 1970\nFrom: A <a@example.org>\nSubject: {subject}\n\
-             {more}\n{body}\n\n"
-        )
-    }
 
     /// The patch of the first mail.
     fn patch(bytes: &[u8]) -> Patch {

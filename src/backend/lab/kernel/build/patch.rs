@@ -256,6 +256,14 @@ pub mod testing {
     pub fn diff(path: &str, from: &str, to: &str) -> String {
         format!("--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-{from}\n+{to}\n")
     }
+
+    /// A mail of an mbox; `more` are headers.
+    pub fn message(subject: &str, more: &str, body: &str) -> String {
+        format!(
+            "From mboxrd@z Thu Jan  1 00:00:00 1970\nFrom: A <a@example.org>\nSubject: {subject}\n\
+             {more}\n{body}\n\n"
+        )
+    }
 }
 
 #[cfg(test)]

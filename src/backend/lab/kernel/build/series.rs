@@ -357,15 +357,8 @@ fn number_of(word: &str) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::patch::testing::diff;
+    use super::super::patch::testing::{diff, message};
     use super::*;
-
-    fn message(subject: &str, more: &str, body: &str) -> String {
-        format!(
-            "From mboxrd@z Thu Jan  1 00:00:00 1970\nFrom: A <a@example.org>\nSubject: {subject}\n\
-             {more}\n{body}\n\n"
-        )
-    }
 
     /// A mail with a patch that no other mail has.
     fn mail(subject: &str) -> String {
