@@ -171,10 +171,11 @@ impl<T: Clone> Shared<T> {
 }
 
 /// Measurements of memory, by name: each in a process of its own, since what earlier ones left free would count.
-const ALONE: [(&str, fn() -> Figures); 2] =
+const ALONE: [(&str, Large); 2] =
     [(samples::LARGE, samples::large), (schedbench::LARGE, schedbench::large)];
 
 type Figures = Result<Vec<f64>, String>;
+type Large = fn() -> Figures;
 
 /// The figures of a measurement of [`ALONE`].
 pub fn alone(name: &str) -> Figures {
