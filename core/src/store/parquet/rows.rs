@@ -5,15 +5,19 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use parquet::data_type::ByteArray;
-use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
+use serde_json::Value as Json;
 
+use super::super::column::word;
 use super::super::error::Fault;
 use super::super::facts::guest;
+use super::super::kind;
 use super::super::read::{self, counts};
 use super::super::sound::CheckedRun;
-use super::table::{Table, Value};
-use crate::model::{Environment, Guest, GuestTime, Measure, PlanStarted, Reading, RunKey};
+use super::table::{Table, Value, int};
+use crate::model::{
+    Environment, Guest, GuestTime, Measure, MetricKind, PlanStarted, Reading, RunKey,
+};
 
 /// Columns that all tables begin with.
 pub const OF_A_RUN: &str = "
@@ -76,18 +80,14 @@ pub const WINDOWS: &str = "
 /// The most texts kept in memory.
 const MAX_TEXTS: usize = 10_000;
 const SELECT_DISTURBANCES: &str = "SELECT count(*) FROM disturbance WHERE run = ?1";
-/// The columns of [`METRICS`].
 const SELECT_METRICS: &str = "
-    SELECT worker_set.name, workload, ops, background, metric_kind.name, unit, direction,
-         CASE WHEN quantile_ppm IS NULL THEN statistic ELSE 'quantile ' || quantile_ppm END,
-         importance, subject, value, unknown
-    FROM worker_set JOIN metric USING (run, worker_set) LEFT JOIN metric_kind USING (metric_kind)
+    SELECT worker_set.name, worker_set.workload, worker_set.ops, worker_set.background, metric_kind, value, unknown
+    FROM worker_set JOIN metric USING (run, worker_set)
     WHERE worker_set.run = ?1 ORDER BY worker_set.worker_set, metric";
 const SELECT_HISTOGRAMS: &str = "
     SELECT worker_set.name, histogram.name, hdr, exact, samples
     FROM worker_set JOIN histogram USING (run, worker_set)
     WHERE worker_set.run = ?1 ORDER BY worker_set.worker_set, histogram";
-/// The columns of [`WINDOWS`].
 const SELECT_WINDOWS: &str = "
     SELECT window_index, worker_window.worker, worker_set.name, worker.role, end_at_ns,
          worker_window.wall_ns, worker_window.ops, worker_window.cpu_ns, peak_ns
@@ -184,11 +184,23 @@ pub struct Rows {
     texts: HashMap<String, ByteArray>,
     /// By session and guest: where its runs were made, and by what clock.
     guests: HashMap<(u32, i64), Rc<(Place, ByteArray)>>,
+    kinds: HashMap<i64, Rc<Kind>>,
+}
+
+/// A kind of metric as columns.
+struct Kind {
+    name: ByteArray,
+    unit: ByteArray,
+    direction: ByteArray,
+    statistic: ByteArray,
+    importance: ByteArray,
+    subject: Option<ByteArray>,
 }
 
 impl Rows {
     pub fn new(table: Table) -> Rows {
-        Rows { table, texts: HashMap::new(), guests: HashMap::new() }
+        let (guests, kinds) = (HashMap::new(), HashMap::new());
+        Rows { table, texts: HashMap::new(), guests, kinds }
     }
 
     pub fn close(self) -> Result<u64, Fault> {
@@ -201,7 +213,7 @@ impl Rows {
         conn: &Connection,
         source: &Source,
         run: &CheckedRun,
-        own: impl IntoIterator<Item = Value>,
+        own: &[Value<'_>],
     ) -> Result<(), Fault> {
         let row = &run.row;
         let RunKey { round, cell } = row.key;
@@ -217,23 +229,23 @@ impl Rows {
         let started_at = started_at.filter(|_| row.guest.is_none());
         let place = of_guest.as_ref().map_or(own_session, |own| &own.0);
         let of_run = [
-            Value::Text(source.id.clone()),
-            Value::Text(source.title.clone()),
-            Value::Text(source.backend.clone()),
-            Value::Text(work.clone()),
-            Value::Text(variant.clone()),
+            Value::Text(&source.id),
+            Value::Text(&source.title),
+            Value::Text(&source.backend),
+            Value::Text(work),
+            Value::Text(variant),
             Value::Int(round.into()),
             Value::Int(cell.into()),
             Value::Int(source.measure.seed_of(round) as i64),
-            Value::Text(status),
-            started_at.into(),
-            Value::Text(place.machine.clone()),
-            place.cpu_model.clone().into(),
-            place.kernel.clone().into(),
-            place.kernel_digest.clone().into(),
-            place.scheduler.clone().into(),
+            Value::Text(&status),
+            int(started_at),
+            Value::Text(&place.machine),
+            Value::text(&place.cpu_model),
+            Value::text(&place.kernel),
+            Value::text(&place.kernel_digest),
+            Value::text(&place.scheduler),
         ];
-        self.table.push(of_run.into_iter().chain(own))
+        self.table.push(of_run.into_iter().chain(own.iter().copied()))
     }
 
     /// The guest of a run.
@@ -260,17 +272,16 @@ impl Rows {
         Ok(Some(own))
     }
 
-    /// A column as it is stored; the same text is kept once.
-    fn stored(&mut self, row: &Row<'_>, column: usize) -> Result<Value, Fault> {
-        let text = match row.get_ref(column)? {
-            ValueRef::Null => return Ok(Value::Null),
-            ValueRef::Integer(int) => return Ok(Value::Int(int)),
-            ValueRef::Real(double) => return Ok(Value::Double(double)),
-            text => text.as_str(),
+    /// The text of a column; the same text is kept once.
+    fn text(&mut self, row: &Row<'_>, column: usize) -> Result<Option<ByteArray>, Fault> {
+        let Some(own) = row
+            .get_ref(column)?
+            .as_str_or_null()
+            .map_err(|why| Fault::Damaged(format!("a column of a run has no text: {why}")))?
+        else {
+            return Ok(None);
         };
-        let text =
-            text.map_err(|why| Fault::Damaged(format!("a column of a run has no text: {why}")))?;
-        Ok(Value::Text(self.kept(text)))
+        Ok(Some(self.kept(own)))
     }
 
     /// Mostly a text comes again.
@@ -285,6 +296,39 @@ impl Rows {
         let new = text(own);
         self.texts.insert(own.to_string(), new.clone());
         new
+    }
+
+    /// The same of a column that always has a text.
+    fn name(&mut self, row: &Row<'_>, column: usize) -> Result<ByteArray, Fault> {
+        Ok(self.text(row, column)?.unwrap_or_else(|| text("")))
+    }
+
+    fn kind(&mut self, conn: &Connection, number: i64) -> Result<Rc<Kind>, Fault> {
+        if let Some(known) = self.kinds.get(&number) {
+            return Ok(Rc::clone(known));
+        }
+        let sql = format!("SELECT {} FROM metric_kind WHERE metric_kind = ?1", kind::COLUMNS);
+        let kind: MetricKind =
+            conn.prepare_cached(&sql)?.query_row([number], |row| kind::read(row, 0))?;
+        let statistic = match serde_json::to_value(kind.statistic) {
+            Ok(Json::String(word)) => word,
+            // A quantile has a number: `quantile 990000`.
+            Ok(Json::Object(object)) => {
+                let parts = object.iter().map(|(name, number)| format!("{name} {number}"));
+                parts.collect::<Vec<_>>().join(" ")
+            }
+            other => return Err(Fault::Event(format!("{other:?} is not a statistic"))),
+        };
+        let own = Rc::new(Kind {
+            name: text(&kind.name),
+            unit: text(&word(kind.unit)?),
+            direction: text(&word(kind.direction)?),
+            statistic: text(&statistic),
+            importance: text(&word(kind.importance)?),
+            subject: kind.subject.as_deref().map(text),
+        });
+        self.kinds.insert(number, Rc::clone(&own));
+        Ok(own)
     }
 }
 
@@ -313,50 +357,79 @@ pub fn runs(rows: &mut Rows, source: &Source, conn: &Connection) -> Result<(), F
         let unknown = row.overhead_unknown.as_deref().filter(|_| is_sound);
         let unknown = unknown.map(|why| rows.kept(why));
         let guest = rows.guest(conn, run, source)?;
-        let time = guest.map(|guest| guest.1.clone());
+        let time = guest.as_ref().map_or(Value::Null, |guest| Value::Text(&guest.1));
         let disturbances =
             if is_sound { disturbances.query_row([row.run], |row| row.get(0))? } else { 0 };
         let own = [
             Value::Int(row.environment.into()),
-            reason.into(),
-            row.measured_ns.filter(|_| is_sound).into(),
-            row.overhead_cpu_ns.filter(|_| is_sound).into(),
-            unknown.into(),
-            time.into(),
+            Value::text(&reason),
+            int(row.measured_ns.filter(|_| is_sound)),
+            int(row.overhead_cpu_ns.filter(|_| is_sound)),
+            Value::text(&unknown),
+            time,
             Value::Int(disturbances),
         ];
-        rows.push(conn, source, run, own)?;
+        rows.push(conn, source, run, &own)?;
     }
     Ok(())
 }
 
 pub fn metrics(rows: &mut Rows, source: &Source, conn: &Connection) -> Result<(), Fault> {
-    copy(rows, source, conn, SELECT_METRICS)
-}
-
-pub fn windows(rows: &mut Rows, source: &Source, conn: &Connection) -> Result<(), Fault> {
-    copy(rows, source, conn, SELECT_WINDOWS)
-}
-
-/// Rows that a question gives with the table's own columns.
-fn copy(rows: &mut Rows, source: &Source, conn: &Connection, sql: &str) -> Result<(), Fault> {
-    each(conn, sql, source, |run, row| {
-        let columns = 0..row.as_ref().column_count();
-        let own: Vec<Value> =
-            columns.map(|column| rows.stored(row, column)).collect::<Result<_, _>>()?;
-        rows.push(conn, source, run, own)
+    each(conn, SELECT_METRICS, source, |run, row| {
+        let [set, workload, ops] = [rows.name(row, 0)?, rows.name(row, 1)?, rows.name(row, 2)?];
+        let kind = rows.kind(conn, row.get(4)?)?;
+        let unknown = rows.text(row, 6)?;
+        let value: Option<f64> = row.get(5)?;
+        let own = [
+            Value::Text(&set),
+            Value::Text(&workload),
+            Value::Text(&ops),
+            Value::Bool(row.get(3)?),
+            Value::Text(&kind.name),
+            Value::Text(&kind.unit),
+            Value::Text(&kind.direction),
+            Value::Text(&kind.statistic),
+            Value::Text(&kind.importance),
+            Value::text(&kind.subject),
+            value.map_or(Value::Null, Value::Double),
+            Value::text(&unknown),
+        ];
+        rows.push(conn, source, run, &own)
     })
 }
 
 pub fn histograms(rows: &mut Rows, source: &Source, conn: &Connection) -> Result<(), Fault> {
     each(conn, SELECT_HISTOGRAMS, source, |run, row| {
-        let (set, name) = (rows.stored(row, 0)?, rows.stored(row, 1)?);
+        let (set, name) = (rows.name(row, 0)?, rows.name(row, 1)?);
         let counts = counts(row, 2)?
             .map_err(|why| Fault::Damaged(format!("a histogram of a run: {why}")))?;
         for (value_ns, count) in counts {
-            let count = [value_ns, count].map(|number| Value::Int(number as i64));
-            rows.push(conn, source, run, [set.clone(), name.clone()].into_iter().chain(count))?;
+            let own = [
+                Value::Text(&set),
+                Value::Text(&name),
+                Value::Int(value_ns as i64),
+                Value::Int(count as i64),
+            ];
+            rows.push(conn, source, run, &own)?;
         }
         Ok(())
+    })
+}
+
+pub fn windows(rows: &mut Rows, source: &Source, conn: &Connection) -> Result<(), Fault> {
+    each(conn, SELECT_WINDOWS, source, |run, row| {
+        let (set, role) = (rows.text(row, 2)?, rows.text(row, 3)?);
+        let own = [
+            Value::Int(row.get(0)?),
+            Value::Int(row.get(1)?),
+            Value::text(&set),
+            Value::text(&role),
+            Value::Int(row.get(4)?),
+            Value::Int(row.get(5)?),
+            Value::Int(row.get(6)?),
+            Value::Int(row.get(7)?),
+            Value::Int(row.get(8)?),
+        ];
+        rows.push(conn, source, run, &own)
     })
 }

@@ -21,24 +21,23 @@ use super::target::{VERSION, VERSION_KEY};
 const ROWS_OF_A_GROUP: usize = 50_000;
 
 /// The value in a row and a column.
-#[derive(Debug, Clone)]
-pub enum Value {
+#[derive(Debug, Clone, Copy)]
+pub enum Value<'a> {
     Null,
-    Text(ByteArray),
+    Text(&'a ByteArray),
     Int(i64),
     Double(f64),
+    Bool(bool),
 }
 
-impl From<Option<ByteArray>> for Value {
-    fn from(text: Option<ByteArray>) -> Value {
-        text.map_or(Value::Null, Value::Text)
+impl<'a> Value<'a> {
+    pub fn text(text: &'a Option<ByteArray>) -> Value<'a> {
+        text.as_ref().map_or(Value::Null, Value::Text)
     }
 }
 
-impl From<Option<i64>> for Value {
-    fn from(value: Option<i64>) -> Value {
-        value.map_or(Value::Null, Value::Int)
-    }
+pub fn int(value: Option<i64>) -> Value<'static> {
+    value.map_or(Value::Null, Value::Int)
 }
 
 /// The rows of a column that are not written yet.
@@ -93,15 +92,13 @@ impl Table {
     }
 
     /// Adds a row: a value for each column, in their order.
-    pub fn push(&mut self, row: impl Iterator<Item = Value>) -> Result<(), Fault> {
+    pub fn push<'v>(&mut self, row: impl Iterator<Item = Value<'v>>) -> Result<(), Fault> {
         let mut columns = self.columns.iter_mut();
         for value in row {
-            let Some((column, levels)) = columns.next() else {
-                return Err(failed(&self.path, format!("{value:?} has no column")));
-            };
-            add(column, levels, value).map_err(|value| {
-                failed(&self.path, format!("{value:?} does not fit its column"))
-            })?;
+            let fits = columns.next().is_some_and(|(column, levels)| add(column, levels, value));
+            if !fits {
+                return Err(failed(&self.path, format!("{value:?} does not fit its column")));
+            }
         }
         if columns.next().is_some() {
             return Err(failed(&self.path, "a row lacks a column".to_string()));
@@ -145,25 +142,24 @@ fn failed(path: &Path, why: String) -> Fault {
     StoreError::Parquet { path: path.to_path_buf(), why }.into()
 }
 
-/// Gives back a value of another type than the column.
-fn add(column: &mut Column, levels: &mut Levels, value: Value) -> Result<(), Value> {
-    let is_null = matches!(value, Value::Null);
-    if is_null && levels.is_none() {
-        return Err(value);
-    }
+/// False where the value is of another type than the column.
+fn add(column: &mut Column, levels: &mut Levels, value: Value) -> bool {
     match (column, value) {
         (_, Value::Null) => {}
-        (Column::Text(all), Value::Text(text)) => all.push(text),
+        (Column::Text(all), Value::Text(text)) => all.push(text.clone()),
         (Column::Int(all), Value::Int(int)) => all.push(int as i32),
         (Column::Long(all), Value::Int(int)) => all.push(int),
         (Column::Double(all), Value::Double(double)) => all.push(double),
-        (Column::Bool(all), Value::Int(int)) => all.push(int != 0),
-        (_, value) => return Err(value),
+        (Column::Bool(all), Value::Bool(bool)) => all.push(bool),
+        _ => return false,
     }
-    if let Some(levels) = levels {
-        levels.push(i16::from(!is_null));
+    let is_null = matches!(value, Value::Null);
+    match levels {
+        Some(levels) => levels.push(i16::from(!is_null)),
+        None if is_null => return false,
+        None => {}
     }
-    Ok(())
+    true
 }
 
 fn write_column(
