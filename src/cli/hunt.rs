@@ -103,7 +103,7 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     let target = |kernel| Target { kernel, scx, machine: machines[0] };
     let kernel = |name| HuntedKernel {
         target: target(name),
-        watcher: Watcher::default(),
+        watchers: machines.iter().map(|_| Watcher::default()).collect(),
         runs: 0,
         failed: 0,
     };
@@ -165,7 +165,8 @@ struct Found {
 
 struct HuntedKernel<'a> {
     target: Target<'a>,
-    watcher: Watcher,
+    /// One for each machine, in the order of the generators.
+    watchers: Vec<Watcher>,
     /// Runs of scenarios, and those without a result.
     runs: u64,
     failed: u64,
@@ -329,7 +330,10 @@ impl Hunt<'_> {
     fn take_next_machine(&mut self) {
         self.generators.rotate_left(1);
         let machine = self.generators[0].machine();
-        self.kernels.iter_mut().for_each(|kernel| kernel.target.machine = machine);
+        for kernel in &mut self.kernels {
+            kernel.target.machine = machine;
+            kernel.watchers.rotate_left(1);
+        }
     }
 
     fn target(&self) -> Target<'_> {
@@ -339,7 +343,7 @@ impl Hunt<'_> {
     fn watch(&mut self, text: String, on_run: &mut dyn FnMut(WatchedRun)) -> Result<(), Failure> {
         let text = PlanText { name: "schedlab hunt".to_string(), text };
         let request = WatchRequest { text, kernel: None, seeds: None, traced: false };
-        let watcher = &mut self.kernels[self.at].watcher;
+        let watcher = &mut self.kernels[self.at].watchers[0];
         Ok(watcher.watch(request, self.stop, on_run).map(drop)?)
     }
 
@@ -414,7 +418,7 @@ impl Hunt<'_> {
         let title = format!("{name}: {fault_title} on {}", self.target());
         let text = PlanText { name: "schedlab hunt".to_string(), text: held.text.clone() };
         let request = WatchRequest { text, kernel: None, seeds: None, traced: true };
-        let watcher = &mut self.kernels[self.at].watcher;
+        let watcher = &mut self.kernels[self.at].watchers[0];
         let traced = match trace(watcher, request, 1, fault, &stem, &title, self.stop)? {
             Some(traced) if traced.broken > 0 => match fault {
                 Fault::Broken(_) => format!("It holds with and without tracing. {}", traced.about),

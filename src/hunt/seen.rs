@@ -3,7 +3,8 @@
 
 use crate::analysis::{SchedPriority, allowed_cpus, competing_cgroups};
 use crate::model::{
-    Cell, CpuSet, Outcome, Reading, RunResult, SetChange, Window, Work, WorkerWindow, merged_knobs,
+    Cell, CpuSet, Outcome, Reading, RunResult, SetChange, Value, Window, Work, WorkerWindow,
+    merged_knobs,
 };
 use crate::stats::CompetingCgroup;
 
@@ -142,7 +143,11 @@ impl Seen {
             let has_limits =
                 matches!(priority, SchedPriority::Fair { .. }) && cell.variant.scx().is_none();
             let is_limited = has_limits && cgroup.is_some_and(|own| self.limit(own).is_finite());
-            let has_wakeups = TIME_WAKEUPS.contains(&set.workload.as_str()) && !is_limited;
+            // One of several items also waits for the burns of the others.
+            let queue = set.params.get("queue").and_then(Value::as_list);
+            let has_wakeups = TIME_WAKEUPS.contains(&set.workload.as_str())
+                && queue.is_none_or(|items| items.len() == 1)
+                && !is_limited;
             self.tasks.extend(measured.workers.iter().map(|worker| Task {
                 set: at,
                 tid: worker.tid,
@@ -283,7 +288,7 @@ pub fn seconds(ns: u64) -> String {
 mod tests {
     use super::*;
     use crate::hunt::testing::{cell, parts};
-    use crate::model::{Cgroup, CgroupChange, CgroupPath, SetChange, Value};
+    use crate::model::{Cgroup, CgroupChange, CgroupPath, SetChange};
 
     const MS: u64 = 1_000_000;
 
@@ -331,6 +336,14 @@ mod tests {
                 cpus: None,
                 changes: Vec::new(),
             });
+        }
+        cell.work.sets[2].workload = "burnwait".to_string();
+        let sleeps = |cell: &Cell| parts(1, cell, &[[25; 4]; 4])[0].tasks[3].has_wakeups;
+        let queue =
+            |items: usize| Value::List(vec![Value::Text("burn 1ms, wait 1ms".to_string()); items]);
+        for (items, expected) in [(1, true), (2, false)] {
+            cell.work.sets[2].params.insert("queue".to_string(), queue(items));
+            assert_eq!(sleeps(&cell), expected, "{items}");
         }
         let seen = parts(1, &cell, &[[25; 4]; 4]).swap_remove(0);
         let weights: Vec<f64> = seen.tasks.iter().map(|task| task.weight).collect();

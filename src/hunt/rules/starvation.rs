@@ -4,8 +4,10 @@
 //! CFS's latency period: a task waits for about a slice of each other, in proportion to weights. Tolerance: eight
 //! times that with slices of 3 ms, and at least 500 ms. Not judged: tasks next to any of a higher class.
 
+use std::collections::BTreeSet;
+
 use crate::hunt::contract::{Judgement, Rule};
-use crate::hunt::seen::{Seen, seconds};
+use crate::hunt::seen::{Seen, Task, seconds};
 
 const SLICE_NS: f64 = 3e6;
 const TIMES: f64 = 8.0;
@@ -15,11 +17,20 @@ const PART: u64 = 1000;
 
 pub struct Starvation;
 
+/// Weights of the others are upper bounds: a cgroup may give all of its own to one task, since others of it end or
+/// sleep.
 fn bound_ns(seen: &Seen, task: usize) -> f64 {
     let own = &seen.tasks[task];
-    let competes = |cpu: &u32| own.cpus.contains(*cpu);
-    let others = seen.tasks.iter().filter(|other| other.cpus.iter().any(|cpu| competes(&cpu)));
-    let weights: f64 = others.map(|other| other.weight).sum();
+    let competes = |other: &Task| other.cpus.iter().any(|cpu| own.cpus.contains(cpu));
+    let mut outermost = BTreeSet::new();
+    let mut weights = 0.0;
+    for other in seen.tasks.iter().filter(|other| competes(other)) {
+        match other.cgroup.and_then(|cgroup| seen.with_above(cgroup).last()) {
+            None => weights += other.weight,
+            Some(cgroup) if outermost.insert(cgroup) => weights += seen.cgroups[cgroup].weight,
+            Some(_) => {}
+        }
+    }
     (TIMES * SLICE_NS * weights / own.weight).max(MIN_BOUND_NS)
 }
 
@@ -32,13 +43,14 @@ fn longest_ns(seen: &Seen, task: usize) -> Option<(u64, u64)> {
     Some((bad.first()?.from_ns, bad.last()?.to_ns))
 }
 
-/// The longest wait after a wakeup, at the end of its window at the latest. One that began before this part of the run
-/// had other weights.
+/// The longest wait after a wakeup, which ended in its window. One that may have begun before this part of the run had
+/// other weights.
 fn longest_wakeup_ns(seen: &Seen, task: usize) -> Option<(u64, u64)> {
     let begin_ns = seen.windows.first()?.from_ns;
     let waits = seen.windows.iter().filter_map(|window| {
-        let from_ns = window.to_ns.checked_sub(window.readings[task].peak_ns)?;
-        (from_ns >= begin_ns).then_some((from_ns, window.to_ns))
+        let wait_ns = window.readings[task].peak_ns;
+        let first_ns = window.from_ns.checked_sub(wait_ns)?;
+        (first_ns >= begin_ns).then_some((window.to_ns - wait_ns, window.to_ns))
     });
     waits.filter(|(from_ns, to_ns)| from_ns < to_ns).max_by_key(|(from_ns, to_ns)| to_ns - from_ns)
 }
@@ -83,7 +95,8 @@ impl Rule for Starvation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hunt::testing::{seen, with_nice, with_policy};
+    use crate::hunt::testing::{cell, parts, seen, with_nice, with_policy};
+    use crate::model::{Cgroup, CgroupPath, Value};
 
     #[test]
     fn a_task_without_time_starves_unless_its_weight_explains_it() {
@@ -101,6 +114,19 @@ mod tests {
         assert!(found.distance >= 1.0);
         assert!(!judge(with_nice(make(10), 0, -20)).unwrap().is_broken(), "88761 to 1024");
         assert_eq!(judge(with_policy(make(10), 0, "fifo")), None);
+    }
+
+    #[test]
+    fn a_cgroup_may_give_its_weight_to_one_of_its_tasks() {
+        let mut cell = cell(&[("light", "0", 1), ("stays", "0", 1), ("goes", "1", 2)]);
+        cell.work.sets[0].knobs.insert("nice".to_string(), Value::Int(5));
+        cell.work.sets[1].knobs.insert("nice".to_string(), Value::Int(10));
+        let path: CgroupPath = "heavy".parse().unwrap();
+        cell.work.sets[1..].iter_mut().for_each(|set| set.cgroup = Some(path.clone()));
+        let knobs = [("cgroup-weight".to_string(), Value::Int(10_000))].into();
+        cell.work.cgroups = vec![Cgroup { path, knobs, cpus: None, changes: Vec::new() }];
+        let seen = parts(2, &cell, &[[0, 100, 0, 0]; 10]).swap_remove(0);
+        assert!((7.3e9..7.5e9).contains(&bound_ns(&seen, 0)), "{}", bound_ns(&seen, 0));
     }
 
     #[test]
