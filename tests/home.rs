@@ -92,10 +92,9 @@ impl Home {
         stdout(&output) + &stderr(&output)
     }
 
-    /// The document that a command prints.
+    /// The document that a command prints, which ends well.
     pub fn json(&self, words: impl Words) -> Value {
-        let output = self.call(words);
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output:?}"))
+        serde_json::from_str(&self.ok(words)).unwrap()
     }
 
     /// The document in a file.

@@ -182,7 +182,8 @@ pub fn alone(name: &str) -> Figures {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let output = Command::new(program).args(["--alone", name]).stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| error.to_string())?;
-    serde_json::from_slice(&output.stdout).map_err(|error| format!("{name}: {error}"))?
+    serde_json::from_slice(&output.stdout)
+        .map_err(|error| format!("{name}: {error} ({})", output.status))?
 }
 
 fn measure_alone(name: &str) {
