@@ -61,7 +61,8 @@ pub struct HuntArgs {
     /// Go on where the last hunt of the same kernel, scheduler, topology, seed and folder ended
     #[arg(long, conflicts_with = "confirm")]
     resume: bool,
-    /// CPUs of the guests, and last-level caches that divide them; several take turns
+    /// CPUs of the guests, and last-level caches that divide them; with 2 NUMA nodes and cores of 2 CPUs as 8x4n2t2. Several
+    /// take turns
     #[arg(
         long,
         value_name = "CPUSxCACHES",
@@ -96,10 +97,16 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     if names.is_empty() {
         names.push(DEFAULT_KERNEL);
     }
-    check_compared(&names)?;
+    check_once(
+        &names,
+        "several kernels are compared",
+        "--kernel debian:6.12 --kernel debian:6.18",
+    )?;
+    let topologies: Vec<String> = args.topology.iter().map(Machine::to_string).collect();
+    check_once(&topologies, "topologies take turns", "--topology 4x2,6x3")?;
     let scx = args.scx.as_deref();
     scx.map_or(Ok(()), check_scheduler)?;
-    let machines = different(&args.topology);
+    let machines = &args.topology;
     let target = |kernel| Target { kernel, scx, machine: machines[0] };
     let kernel = |name| HuntedKernel {
         target: target(name),
@@ -110,8 +117,7 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     let kernels: Vec<HuntedKernel> = names.into_iter().map(kernel).collect();
     let output = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
     make(&output)?;
-    let topology = machines.iter().map(Machine::to_string).collect::<Vec<_>>().join(",");
-    let arguments = format!("{}, {topology}, seed {}", shown(&kernels), args.seed);
+    let arguments = format!("{}, {}, seed {}", shown(&kernels), topologies.join(","), args.seed);
     let progress = Progress::open(&output, arguments)?;
     let before = if args.resume { progress.done() } else { 0 };
     let generator = |machine| {
@@ -126,7 +132,7 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
         args,
         output,
         stop: &stop,
-        generators: machines.into_iter().map(generator).collect(),
+        generators: machines.iter().copied().map(generator).collect(),
         found: Vec::new(),
         counts: Counts::default(),
     };
@@ -134,18 +140,13 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     hunt.sum_up(ended)
 }
 
-/// Each machine once, in the order of its first place.
-fn different(machines: &[Machine]) -> Vec<Machine> {
-    let is_first = |(at, machine): &(usize, &Machine)| !machines[..*at].contains(machine);
-    machines.iter().enumerate().filter(is_first).map(|(_, machine)| *machine).collect()
-}
-
-/// Runs of one kernel are the same to the last bit, so it does not differ from itself.
-fn check_compared(names: &[&str]) -> Result<(), Failure> {
+/// Runs of one kernel are the same to the last bit, so it does not differ from itself; a machine that is there twice has
+/// no other turns.
+fn check_once(names: &[impl AsRef<str>], why: &str, hint: &str) -> Result<(), Failure> {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
     let Some((_, name)) = twice else { return Ok(()) };
-    let text = format!("several kernels are compared, and `{}` is there twice", clean(name));
-    Err(Failure::usage(text, "--kernel debian:6.12 --kernel debian:6.18"))
+    Err(Failure::usage(format!("{why}, and `{}` is there twice", clean(name)), hint))
 }
 
 #[derive(Default)]
@@ -637,18 +638,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernels_that_cannot_differ_are_refused() {
-        let check = |names: &[&str]| check_compared(names).map_err(|failure| failure.to_string());
+    fn what_is_there_twice_is_refused() {
+        let check = |names: &[&str]| {
+            check_once(names, "kernels are compared", "hint").map_err(|failure| failure.to_string())
+        };
         assert!(check(&["a", "b", "c"]).is_ok());
         assert!(check(&["a"]).is_ok());
         assert!(check(&["a", "b", "a"]).unwrap_err().contains("`a` is there twice"));
-    }
-
-    #[test]
-    fn machines_take_turns_in_their_order() {
-        let machine = |text: &str| text.parse::<Machine>().unwrap();
-        let given = ["6x3", "4x2", "6x3"].map(machine);
-        assert_eq!(different(&given), ["6x3", "4x2"].map(machine));
     }
 
     #[test]

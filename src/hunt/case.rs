@@ -14,40 +14,65 @@ const MAX_CPUS: u32 = 32;
 /// A warning of the kernel ends its guest, so that it is seen in every run.
 const KERNEL_ARGS: &str = "panic_on_warn=1 oops=panic";
 
-/// The CPUs of a guest and their last-level caches, written `4x2`.
+/// The CPUs of a guest and their last-level caches, written `4x2`; `8x4n2t2` has two NUMA nodes and cores of two CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
     pub cpus: u32,
     pub llcs: u32,
+    pub nodes: u32,
+    /// CPUs of a core.
+    pub threads: u32,
 }
 
 impl FromStr for Machine {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Machine, String> {
-        let parts = text.split_once('x');
-        let parts = parts.and_then(|(cpus, llcs)| Some((cpus.parse().ok()?, llcs.parse().ok()?)));
-        let (cpus, llcs) =
-            parts.filter(|(cpus, _)| (2..=MAX_CPUS).contains(cpus)).ok_or_else(|| {
-                format!(
-                    "CPUs and the last-level caches that divide them, as 4x2: 2 to {MAX_CPUS} CPUs"
-                )
-            })?;
-        let possible: Vec<String> = (1..=cpus)
-            .filter(|llcs| cpus % llcs == 0)
-            .map(|llcs| format!("{cpus}x{llcs}"))
-            .collect();
-        if possible.contains(&format!("{cpus}x{llcs}")) {
-            Ok(Machine { cpus, llcs })
-        } else {
-            Err(format!("{llcs} caches do not divide {cpus} CPUs: {}", possible.join(", ")))
+        let machine = parse_machine(text).filter(|own| (2..=MAX_CPUS).contains(&own.cpus));
+        let Machine { cpus, llcs, nodes, threads } = machine.ok_or_else(|| {
+            format!(
+                "CPUs and the last-level caches that divide them, as 4x2, or with 2 NUMA nodes and \
+                 cores of 2 CPUs, as 8x4n2t2: 2 to {MAX_CPUS} CPUs"
+            )
+        })?;
+        let divisors = |all: u32| (1..=all).filter(move |part| all.is_multiple_of(*part));
+        for (all, word, part, name) in [
+            (cpus, "CPUs", llcs, "caches"),
+            (cpus, "CPUs", nodes, "nodes"),
+            (cpus / llcs.max(1), "CPUs of a cache", threads, "CPUs of a core"),
+            (cpus / nodes.max(1), "CPUs of a node", threads, "CPUs of a core"),
+        ] {
+            if !divisors(all).any(|own| own == part) {
+                let possible: Vec<String> = divisors(all).map(|own| own.to_string()).collect();
+                let possible = possible.join(", ");
+                return Err(format!("{part} {name} do not divide {all} {word}: {possible}"));
+            }
         }
+        Ok(Machine { cpus, llcs, nodes, threads })
     }
+}
+
+fn parse_machine(text: &str) -> Option<Machine> {
+    let (text, threads) = text.split_once('t').unwrap_or((text, "1"));
+    let (text, nodes) = text.split_once('n').unwrap_or((text, "1"));
+    let (cpus, llcs) = text.split_once('x')?;
+    Some(Machine {
+        cpus: cpus.parse().ok()?,
+        llcs: llcs.parse().ok()?,
+        nodes: nodes.parse().ok()?,
+        threads: threads.parse().ok()?,
+    })
 }
 
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}x{}", self.cpus, self.llcs)
+        write!(f, "{}x{}", self.cpus, self.llcs)?;
+        for (letter, number) in [("n", self.nodes), ("t", self.threads)] {
+            if number > 1 {
+                write!(f, "{letter}{number}")?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -61,6 +86,8 @@ pub enum Load {
     Nap,
     /// Bursts, after each of which all of the set wait for each other.
     Barrier,
+    /// It never sleeps, and yields its CPU after each burst.
+    Yield,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,8 +103,10 @@ pub enum Policy {
 pub struct Group {
     /// The weight of the cgroup that it lies in; `None`: it lies in none.
     pub outer: Option<u32>,
-    pub weight: u32,
+    /// `None`: `cpu.idle`, which makes its tasks as those of SCHED_IDLE.
+    pub weight: Option<u32>,
     pub max: Option<u32>,
+    /// Not of an idle one.
     pub later: Option<LaterWeight>,
 }
 
@@ -142,11 +171,13 @@ pub fn plan_text(target: &Target, title: &str, cases: &[Case], seed: u64, seeds:
     let mut text = format!(
         "schema = 1\ntitle = {}\n\n[measure]\nduration = \"{DURATION_MS}ms\"\nwarmup = \"0s\"\n\
          window = \"{WINDOW_MS}ms\"\nseed = {seed}\n\n[lab]\nkernel = {}\nkernel-args = \"{KERNEL_ARGS}\"\n\
-         cpus = {}\nllcs = {}\nseeds = {seeds}\n\n[[variant]]\nname = \"hunt\"\n",
+         cpus = {}\nllcs = {}\nnodes = {}\nthreads = {}\nseeds = {seeds}\n\n[[variant]]\nname = \"hunt\"\n",
         toml::Value::from(title),
         toml::Value::from(kernel),
         machine.cpus,
-        machine.llcs
+        machine.llcs,
+        machine.nodes,
+        machine.threads
     );
     if let Some(scx) = scx {
         text.push_str(&format!("scx = {}\n", toml::Value::from(scx)));
@@ -171,7 +202,9 @@ fn write_groups(cases: &[Case], text: &mut String) {
     }
     for group in groups {
         let name = group.to_string().replace('/', ".");
-        text.push_str(&format!("\n[cgroup.{name}]\nweight = {}\n", group.weight));
+        let share =
+            group.weight.map_or("idle = true".to_string(), |weight| format!("weight = {weight}"));
+        text.push_str(&format!("\n[cgroup.{name}]\n{share}\n"));
         if let Some(max) = group.max {
             text.push_str(&format!("max = \"{max}%\"\n"));
         }
@@ -193,6 +226,7 @@ impl Tasks {
                 "use = \"steps\"\nsteps = [\"burn 500us\", \"barrier set{at} {}\"]",
                 self.count
             ),
+            Load::Yield => "use = \"steps\"\nsteps = [\"burn 200us\", \"yield\"]".to_string(),
         };
         let mut line = |line: String| text.push_str(&format!("{line}\n"));
         line(format!("\n[[workload.set]]\nname = \"set{at}\"\n{load}\ncount = {}", self.count));
@@ -248,6 +282,7 @@ impl fmt::Display for Tasks {
             Load::Burnwait => write!(f, " that sleep at times")?,
             Load::Nap => write!(f, " that sleep for 1 ms after each 10 ms")?,
             Load::Barrier => write!(f, " that wait for each other after each 500 us")?,
+            Load::Yield => write!(f, " that yield after each 200 us")?,
         }
         write!(f, " on {}", cpus_words(&self.cpus))?;
         if self.nice != 0 {
@@ -257,7 +292,10 @@ impl fmt::Display for Tasks {
             write!(f, ", policy {policy}")?;
         }
         if let Some(Group { outer, weight, max, later }) = self.cgroup {
-            write!(f, ", in the cgroup of weight {weight}")?;
+            match weight {
+                None => write!(f, ", in an idle cgroup")?,
+                Some(weight) => write!(f, ", in the cgroup of weight {weight}")?,
+            }
             if let Some(LaterWeight { at_ms, weight }) = later {
                 write!(f, " ({weight} from {at_ms} ms on)")?;
             }
@@ -282,11 +320,14 @@ fn cpus_words(cpus: &Option<CpuSet>) -> String {
     }
 }
 
-/// The path of the cgroup in plans: `o400/w25m50t500w400` has all that one can have.
+/// The path of the cgroup in plans: `o400/w25m50t500w400` has all that one can have, `im50` is idle.
 impl fmt::Display for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.outer.map_or(Ok(()), |outer| write!(f, "{}/", outer_name(outer)))?;
-        write!(f, "w{}", self.weight)?;
+        match self.weight {
+            None => f.write_str("i")?,
+            Some(weight) => write!(f, "w{weight}")?,
+        }
         self.max.map_or(Ok(()), |max| write!(f, "m{max}"))?;
         self.later.map_or(Ok(()), |later| write!(f, "t{}w{}", later.at_ms, later.weight))
     }
@@ -311,11 +352,17 @@ mod tests {
 
     #[test]
     fn a_machine_is_cpus_and_caches_that_divide_them() {
-        assert_eq!("4x2".parse(), Ok(Machine { cpus: 4, llcs: 2 }));
-        for wrong in ["", "4", "4x", "x2", "4x3", "1x1", "4x0", "64x2", "-4x2", "4x2x1"] {
+        assert_eq!("4x2".parse(), Ok(Machine { cpus: 4, llcs: 2, nodes: 1, threads: 1 }));
+        for text in ["4x2", "8x4n2t2", "8x2t4", "6x3n3"] {
+            assert_eq!(text.parse::<Machine>().unwrap().to_string(), text);
+        }
+        for wrong in [
+            "", "4", "4x", "x2", "4x3", "1x1", "4x0", "64x2", "-4x2", "4x2x1", "4x2n0", "4x2n3",
+            "4x2n", "4x2t", "4x2t0", "4x4t2", "4x2n4t2", "4x2t2n2", "4n2",
+        ] {
             assert!(wrong.parse::<Machine>().is_err(), "{wrong}");
         }
         let why = "6x4".parse::<Machine>().unwrap_err();
-        assert!(why.ends_with(": 6x1, 6x2, 6x3, 6x6"), "{why}");
+        assert!(why.ends_with("4 caches do not divide 6 CPUs: 1, 2, 3, 6"), "{why}");
     }
 }

@@ -10,6 +10,8 @@ use super::case::{Case, Change, DURATION_MS, Group, LaterWeight, Load, Machine, 
 
 const MAX_SETS: u32 = 4;
 const MAX_COUNT: u32 = 4;
+/// Cgroups of a case, without those that hold them: a plan of 16 cases has at most 64 with them.
+const MAX_GROUPS: usize = 3;
 const WEIGHTS: [u32; 4] = [1, 25, 400, 10_000];
 /// In percent of a CPU.
 const LIMITS: [u32; 2] = [50, 150];
@@ -35,6 +37,8 @@ impl Generator {
         key[8..16].copy_from_slice(&done.to_le_bytes());
         key[16..20].copy_from_slice(&machine.cpus.to_le_bytes());
         key[20..24].copy_from_slice(&machine.llcs.to_le_bytes());
+        key[24..28].copy_from_slice(&machine.nodes.to_le_bytes());
+        key[28..32].copy_from_slice(&machine.threads.to_le_bytes());
         Generator {
             random: ChaCha8Rng::from_seed(key),
             machine,
@@ -101,10 +105,11 @@ impl Generator {
     /// The first set is there all the time: a rule needs somebody to look at.
     fn tasks(&mut self, is_first: bool, groups: &[Group]) -> Tasks {
         let is_plain = |own: &mut Generator, one_in: u32| own.below(one_in) > 0;
-        let load = match self.below(10) {
+        let load = match self.below(12) {
             0 if !is_first => Load::Burnwait,
             1 if !is_first => Load::Nap,
             2 if !is_first => Load::Barrier,
+            3 if !is_first => Load::Yield,
             _ => Load::Spin,
         };
         let nice = if is_plain(self, 5) { 0 } else { self.nice() };
@@ -112,6 +117,11 @@ impl Generator {
             Policy::Other
         } else {
             self.one_of(&[Policy::Batch, Policy::Idle, Policy::Fifo])
+        };
+        // One that never sleeps hides most of what else may happen on its CPU.
+        let load = match (policy, load) {
+            (Policy::Fifo, Load::Spin) if !is_first && self.below(2) == 0 => Load::Nap,
+            _ => load,
         };
         let at_ms = if is_first || is_plain(self, 3) { 0 } else { 100 * (1 + self.below(4)) };
         let for_ms = (!is_first && !is_plain(self, 3))
@@ -133,14 +143,14 @@ impl Generator {
 
     fn group(&mut self) -> Group {
         let max = (self.below(3) == 0).then(|| self.one_of(&LIMITS));
-        let weight = self.weight();
+        let weight = (self.below(8) > 0).then(|| self.weight());
         let later = (self.below(3) == 0)
             .then(|| LaterWeight { at_ms: self.moment_ms(), weight: self.weight() });
         Group {
             outer: (self.below(3) == 0).then(|| self.weight()),
             weight,
             max: max.filter(|_| !self.is_of_sched_ext),
-            later: later.filter(|later| later.weight != weight),
+            later: later.filter(|later| weight.is_some_and(|weight| weight != later.weight)),
         }
     }
 
@@ -179,7 +189,7 @@ impl Generator {
     }
 
     /// Real-time tasks leave a CPU to the others, who measure, and change no more. A nice value means something to fair
-    /// tasks alone.
+    /// tasks alone. Sets share the first cgroup where there are too many.
     fn allowed(&self, mut case: Case) -> Case {
         let mut left = if self.is_of_sched_ext { 0 } else { self.machine.cpus - 1 };
         for set in case.sets.iter_mut().filter(|set| set.policy == Policy::Fifo) {
@@ -196,6 +206,14 @@ impl Generator {
                 set.change.iter_mut().for_each(|change| change.nice = 0);
             }
         }
+        let mut groups: Vec<Group> = Vec::new();
+        for own in case.sets.iter_mut().filter_map(|set| set.cgroup.as_mut()) {
+            match groups.contains(own) {
+                true => {}
+                false if groups.len() == MAX_GROUPS => *own = groups[0],
+                false => groups.push(*own),
+            }
+        }
         case
     }
 
@@ -207,11 +225,13 @@ impl Generator {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::hunt::{Target, plan_text};
     use crate::plan::{self, Known};
 
-    const MACHINE: Machine = Machine { cpus: 4, llcs: 2 };
+    const MACHINE: Machine = Machine { cpus: 4, llcs: 2, nodes: 2, threads: 2 };
 
     fn cases(seed: u64) -> Vec<Case> {
         cases_after(seed, 0)
@@ -248,7 +268,9 @@ mod tests {
                 assert_eq!(counts, case.sets.iter().map(|set| set.count).collect::<Vec<_>>());
             }
             assert_eq!(plan.variants[0].scx(), scx);
-            assert_eq!((plan.works.len(), plan.lab.cpus, plan.lab.llcs), (part.len(), 4, 2));
+            let crate::model::Plan { lab, works, .. } = plan;
+            assert_eq!((works.len(), lab.cpus, lab.llcs), (part.len(), 4, 2));
+            assert_eq!((lab.nodes, lab.threads), (2, 2));
         }
     }
 
@@ -256,7 +278,7 @@ mod tests {
     fn all_that_a_case_can_have_is_drawn_and_real_time_leaves_a_cpu() {
         let cases = cases(5);
         let sets: Vec<&Tasks> = cases.iter().flat_map(|case| &case.sets).collect();
-        for load in [Load::Spin, Load::Burnwait, Load::Nap, Load::Barrier] {
+        for load in [Load::Spin, Load::Burnwait, Load::Nap, Load::Barrier, Load::Yield] {
             assert!(sets.iter().any(|set| set.load == load), "{load:?}");
         }
         for policy in [Policy::Other, Policy::Batch, Policy::Idle, Policy::Fifo] {
@@ -268,6 +290,8 @@ mod tests {
             |has: fn(&Group) -> bool| sets.iter().any(|set| set.cgroup.as_ref().is_some_and(has));
         assert!(has(|own| own.max.is_some() && own.outer.is_some() && own.later.is_some()));
         assert!(has(|own| own.max.is_none() && own.outer.is_none() && own.later.is_none()));
+        assert!(has(|own| own.weight.is_none() && own.max.is_some()));
+        assert!(!has(|own| own.weight.is_none() && own.later.is_some()));
         assert!(sets.iter().any(|set| set.change.is_some() && set.for_ms.is_some()));
         let mut generator = Generator::new(5, 0, MACHINE).for_sched_ext();
         let sets: Vec<Tasks> = (0..300).flat_map(|_| generator.next_case().sets).collect();
@@ -275,6 +299,8 @@ mod tests {
         assert_eq!(groups.map(|group| group.max).max(), Some(None));
         assert!(sets.iter().all(|set| set.policy != Policy::Fifo));
         for case in &cases {
+            let groups: BTreeSet<Group> = case.sets.iter().filter_map(|set| set.cgroup).collect();
+            assert!(groups.len() <= MAX_GROUPS, "{case}");
             let real_time = case.sets.iter().filter(|set| set.policy == Policy::Fifo);
             assert!(real_time.map(|set| set.count).sum::<u32>() < MACHINE.cpus, "{case}");
         }

@@ -10,6 +10,9 @@ use crate::stats::CompetingCgroup;
 
 /// Workloads whose workers never sleep: they want a CPU at every moment of their phase.
 const NEVER_SLEEP: &[&str] = &["spin"];
+/// One that sleeps in some of its steps.
+const STEPS: &str = "steps";
+const YIELD: &str = "yield";
 /// Workloads whose windows have the longest time from a wakeup to its task's CPU.
 const TIME_WAKEUPS: &[&str] = &["burnwait"];
 /// A task that is there for this part of a window is there for all of it, in thousandths: it is not read at the very
@@ -45,6 +48,8 @@ pub struct Task {
     pub is_limited: bool,
     /// It sleeps, no limit holds it back when it wakes, and its windows say how long it waited then.
     pub has_wakeups: bool,
+    /// It gives its CPU away, and with it a part of its share.
+    pub yields: bool,
     /// Position in [`Seen::cgroups`].
     pub cgroup: Option<usize>,
     /// In all windows of the run.
@@ -138,14 +143,19 @@ impl Seen {
                 .cgroup
                 .as_ref()
                 .and_then(|own| work.cgroups.iter().position(|cgroup| cgroup.path == *own));
-            let never_sleeps = NEVER_SLEEP.contains(&set.workload.as_str());
+            let workload = set.workload.as_str();
+            let steps = set.params.get("steps").filter(|_| workload == STEPS);
+            let steps = steps.and_then(Value::as_list).unwrap_or_default();
+            let yields = steps.iter().any(|step| step.as_text() == Some(YIELD));
+            let never_sleeps =
+                NEVER_SLEEP.contains(&workload) || yields && steps.iter().all(stays_awake);
             // Limits are those of fair tasks, and schedulers of sched_ext need not keep them.
             let has_limits =
                 matches!(priority, SchedPriority::Fair { .. }) && cell.variant.scx().is_none();
             let is_limited = has_limits && cgroup.is_some_and(|own| self.limit(own).is_finite());
             // One of several items also waits for the burns of the others.
             let queue = set.params.get("queue").and_then(Value::as_list);
-            let has_wakeups = TIME_WAKEUPS.contains(&set.workload.as_str())
+            let has_wakeups = TIME_WAKEUPS.contains(&workload)
                 && queue.is_none_or(|items| items.len() == 1)
                 && !is_limited;
             self.tasks.extend(measured.workers.iter().map(|worker| Task {
@@ -157,6 +167,7 @@ impl Seen {
                 never_sleeps: never_sleeps && !is_limited,
                 is_limited: never_sleeps && is_limited,
                 has_wakeups,
+                yields,
                 cgroup,
                 run_cpu_ns: 0,
             }));
@@ -206,6 +217,19 @@ impl Seen {
             .filter(|task| self.tasks[*task].never_sleeps && window.is_whole(*task))
     }
 
+    /// The longest wait of a task after a wakeup, which ended in its window. One that may have begun before this part of
+    /// the run had other weights.
+    pub fn longest_wakeup_ns(&self, task: usize) -> Option<(u64, u64)> {
+        let begin_ns = self.windows.first()?.from_ns;
+        let waits = self.windows.iter().filter_map(|window| {
+            let wait_ns = window.readings[task].peak_ns;
+            let first_ns = window.from_ns.checked_sub(wait_ns)?;
+            (first_ns >= begin_ns).then_some((window.to_ns - wait_ns, window.to_ns))
+        });
+        let waits = waits.filter(|(from_ns, to_ns)| from_ns < to_ns);
+        waits.max_by_key(|(from_ns, to_ns)| to_ns - from_ns)
+    }
+
     /// The longest sequence of windows that are `bad`, as a range of positions.
     pub fn longest(&self, bad: impl Fn(&SeenWindow) -> bool) -> &[SeenWindow] {
         let runs = self.windows.chunk_by(|left, right| bad(left) == bad(right));
@@ -225,6 +249,12 @@ impl Seen {
         });
         sets.collect::<Vec<_>>().join(", ")
     }
+}
+
+/// Whether a worker wants its CPU all through this step.
+fn stays_awake(step: &Value) -> bool {
+    let words = step.as_text().unwrap_or_default();
+    words == YIELD || words.starts_with("burn ")
 }
 
 fn seen_windows(windows: &[Window], warmup_ns: u64, tasks: usize) -> Vec<SeenWindow> {

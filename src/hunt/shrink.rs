@@ -147,7 +147,8 @@ fn simpler(tasks: &Tasks) -> Vec<Tasks> {
 
 fn simpler_groups(group: Group) -> Vec<Group> {
     // As it is after the change, from the begin on.
-    let changed = group.later.map(|later| Group { weight: later.weight, later: None, ..group });
+    let changed =
+        group.later.map(|later| Group { weight: Some(later.weight), later: None, ..group });
     let less = [
         Group { max: None, ..group },
         Group { outer: None, ..group },
@@ -170,6 +171,8 @@ fn fewer(cpus: &Option<CpuSet>) -> Vec<Option<CpuSet>> {
 mod tests {
     use super::*;
     use crate::hunt::{Generator, Machine};
+
+    const MACHINE: Machine = Machine { cpus: 4, llcs: 2, nodes: 1, threads: 1 };
 
     /// Shrinks a case by a made-up fault; also gives the number of steps.
     fn shrink(case: Case, breaks: impl Fn(&Case) -> bool) -> (Case, usize) {
@@ -201,7 +204,7 @@ mod tests {
             let others = case.sets.iter().enumerate().filter(|(at, _)| Some(*at) != first);
             first.is_some() && others.into_iter().any(|(_, set)| set.nice != 0)
         };
-        let mut generator = Generator::new(4, 0, Machine { cpus: 4, llcs: 2 });
+        let mut generator = Generator::new(4, 0, MACHINE);
         let found = (0..2000).map(|_| generator.next_case()).filter(|case| breaks(case)).take(20);
         let found: Vec<Case> = found.collect();
         assert_eq!(found.len(), 20);
@@ -214,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_fault_that_needs_all_of_a_case_leaves_it_as_it_is() {
-        let case = Generator::new(1, 0, Machine { cpus: 4, llcs: 2 }).next_case();
+        let case = Generator::new(1, 0, MACHINE).next_case();
         assert_eq!(shrink(case.clone(), |_| false).0, case);
     }
 
@@ -226,7 +229,7 @@ mod tests {
             let own = group(case, 0).filter(|own| Some(*own) == group(case, 1));
             own.is_some_and(|own| own.later.is_some_and(|later| later.weight == 400))
         };
-        let mut generator = Generator::new(9, 0, Machine { cpus: 4, llcs: 2 });
+        let mut generator = Generator::new(9, 0, MACHINE);
         let has_all = |case: &Case| {
             let own = group(case, 0).filter(|_| breaks(case));
             own.is_some_and(|own| own.max.is_some() && own.outer.is_some())

@@ -63,6 +63,11 @@ impl SchedPriority {
         }
     }
 
+    /// Whether every other fair task takes its CPU when it wakes, at the same level of cgroups.
+    pub fn is_idle(&self) -> bool {
+        matches!(self, SchedPriority::Fair { weight: OF_IDLE })
+    }
+
     pub fn weight(&self) -> Reading<f64> {
         match self {
             SchedPriority::Fair { weight } => Reading::Known(f64::from(*weight)),

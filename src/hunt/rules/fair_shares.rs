@@ -2,8 +2,8 @@
 //! affinity and cgroups: max-min shares (docs/method.md, "Fairness between sets"). Source: proportional shares are
 //! what nice values and cpu.weight promise (sched(7), cgroup-v2.rst). Tolerance: a factor of 3, as the balancer
 //! evens loads of CPUs out, not shares of tasks; entitlements below a twentieth of a CPU are not judged. A task that
-//! sleeps wants what it got. Not judged: real-time tasks, which take turns in no way, tasks next to real-time ones with
-//! several CPUs, and a second in which tasks come or go.
+//! sleeps wants what it got. Not judged: real-time tasks, which take turns in no way, tasks that yield, tasks next to
+//! real-time ones with several CPUs, and a second in which tasks come or go.
 
 use crate::analysis::SchedPriority;
 use crate::hunt::contract::{Judgement, Rule};
@@ -86,7 +86,9 @@ impl Rule for FairShares {
             // Real-time tasks of one priority need not share: sched(7), SCHED_FIFO.
             let judged = tasks.iter().filter(|task| {
                 let task = &seen.tasks[**task];
-                task.never_sleeps && matches!(task.priority, SchedPriority::Fair { .. })
+                task.never_sleeps
+                    && !task.yields
+                    && matches!(task.priority, SchedPriority::Fair { .. })
             });
             judged.filter_map(move |task| Some((*task, entitled?)))
         });

@@ -5,6 +5,7 @@ mod bandwidth;
 mod class_order;
 mod fair_shares;
 mod kernel_words;
+mod latency_contract;
 mod no_progress;
 mod starvation;
 mod work_conservation;
@@ -19,6 +20,7 @@ pub fn registry() -> &'static [&'static dyn Rule] {
         &no_progress::NoProgress,
         &accounting::Accounting,
         &class_order::ClassOrder,
+        &latency_contract::LatencyContract,
         &starvation::Starvation,
         &work_conservation::WorkConservation,
         &bandwidth::Bandwidth,

@@ -43,18 +43,6 @@ fn longest_ns(seen: &Seen, task: usize) -> Option<(u64, u64)> {
     Some((bad.first()?.from_ns, bad.last()?.to_ns))
 }
 
-/// The longest wait after a wakeup, which ended in its window. One that may have begun before this part of the run had
-/// other weights.
-fn longest_wakeup_ns(seen: &Seen, task: usize) -> Option<(u64, u64)> {
-    let begin_ns = seen.windows.first()?.from_ns;
-    let waits = seen.windows.iter().filter_map(|window| {
-        let wait_ns = window.readings[task].peak_ns;
-        let first_ns = window.from_ns.checked_sub(wait_ns)?;
-        (first_ns >= begin_ns).then_some((window.to_ns - wait_ns, window.to_ns))
-    });
-    waits.filter(|(from_ns, to_ns)| from_ns < to_ns).max_by_key(|(from_ns, to_ns)| to_ns - from_ns)
-}
-
 impl Rule for Starvation {
     fn name(&self) -> &'static str {
         "starvation"
@@ -67,7 +55,7 @@ impl Rule for Starvation {
             let own = &seen.tasks[task];
             let (from_ns, to_ns) = match () {
                 () if own.never_sleeps => longest_ns(seen, task)?,
-                () if own.has_wakeups => longest_wakeup_ns(seen, task)?,
+                () if own.has_wakeups => seen.longest_wakeup_ns(task)?,
                 () => return None,
             };
             let bound_ns = bound_ns(seen, task);
