@@ -140,14 +140,26 @@ fn by_hand() -> Trace {
             at(
                 2000,
                 0,
-                TraceWhat::Waking { by: Waker::Interrupt, task: other, prio: 49, last_cpu: 1 },
+                TraceWhat::Waking {
+                    by: Waker::Interrupt,
+                    task: other,
+                    prio: 49,
+                    last_cpu: 1,
+                    is_sync: false,
+                },
             ),
             at(2100, 0, switch(task(0, 0), Left::Runnable, other, 49)),
             at(2200, 1, switch(main, Left::Preempted, task(15, 9), 100)),
             at(
                 2300,
                 0,
-                TraceWhat::Waking { by: Waker::Task(71), task: main, prio: 120, last_cpu: 1 },
+                TraceWhat::Waking {
+                    by: Waker::Task(71),
+                    task: main,
+                    prio: 120,
+                    last_cpu: 1,
+                    is_sync: false,
+                },
             ),
             at(2400, 0, TraceWhat::Migrate { task: main, prio: 120, from_cpu: 1, to_cpu: 0 }),
             at(2500, 0, switch(other, Left::Sleeping, main, 120)),

@@ -331,6 +331,7 @@ mod tests {
                 task: traced(3),
                 prio: 120,
                 last_cpu: 1,
+                is_sync: false,
             },
         };
         let migrate = TraceWhat::Migrate { task: traced(2), prio: 120, from_cpu: 0, to_cpu: 1 };

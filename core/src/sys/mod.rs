@@ -13,6 +13,7 @@ pub mod clock;
 pub mod command;
 pub mod companion;
 mod dirs;
+pub mod door;
 pub mod environment;
 mod epoll;
 mod eventfd;

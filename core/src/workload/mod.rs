@@ -55,7 +55,7 @@ pub use steps::{
     Phase as StepPhase, Script as StepScript, Step, TimerPlace, Times as StepTimes, is_step_name,
     script as step_script,
 };
-pub use things::Things;
+pub use things::{MAX_READERS, Things};
 pub use under_way::UnderWay;
 pub use worker::{Burst, Control, MAX_HISTOGRAMS, Measured, Opening, Slot, Worker, WorkerCounts};
 

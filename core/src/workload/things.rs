@@ -4,6 +4,7 @@
 //! does; a condition wakes one of those that wait, or all.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -12,6 +13,7 @@ use std::sync::atomic::{
 
 use bytemuck::Zeroable;
 
+use crate::sys::door::Door;
 use crate::sys::futex::{self, Scope};
 use crate::sys::shared;
 
@@ -25,6 +27,8 @@ pub enum Sort {
     /// Where workers suspend themselves until others resume them.
     Suspension,
     Semaphore,
+    /// A semaphore whose posts wake as pipes do.
+    Pipe,
     Barrier,
     Timer,
     /// Where workers sleep until a fork starts them.
@@ -54,8 +58,15 @@ pub struct Thing {
     pub moment_ns: AtomicU64,
     /// Each sleeper at a semaphore has one of these for itself, as long as there are no more of them.
     places: [AtomicU32; PLACES],
+    /// In place of them, where this is a [`Sort::Pipe`]: the first of these, a power of two, at least one for each of
+    /// the workers that sleep here.
+    doors: [Door; PLACES],
+    open_doors: AtomicU32,
+    sleepers: AtomicU32,
 }
 
+/// The most workers that sleep at a pipe at once.
+pub const MAX_READERS: usize = PLACES;
 const PLACES: usize = 1024;
 
 const FREE: u32 = 0;
@@ -116,6 +127,9 @@ impl Thing {
         self.moment_ns.store(now_ns, Relaxed);
         let number = self.word.fetch_add(1, SeqCst);
         if is_before(number, self.other.load(SeqCst)) {
+            if let Some(door) = self.door(number) {
+                return door.wake();
+            }
             let place = self.place(number);
             place.fetch_add(1, SeqCst);
             futex::wake(place, i32::MAX, how.scope);
@@ -141,9 +155,32 @@ impl Thing {
             if is_before(number, self.word.load(SeqCst)) {
                 return slept;
             }
-            futex::wait(place, seen, None, how.scope);
+            match self.door(number) {
+                // It may have a byte of a post that came before its taker slept.
+                Some(door) => door.wait(),
+                None => _ = futex::wait(place, seen, None, how.scope),
+            }
             slept = true;
         }
+    }
+
+    /// Opens doors for so many more workers, before any of them begins. `false`: there is no room for so many.
+    pub fn add_doors(&self, workers: u32) -> io::Result<bool> {
+        let sleepers = self.sleepers.fetch_add(workers, Relaxed).saturating_add(workers);
+        let doors =
+            sleepers.max(1).checked_next_power_of_two().map_or(usize::MAX, |doors| doors as usize);
+        if doors > PLACES {
+            return Ok(false);
+        }
+        let open = self.open_doors.load(Relaxed) as usize;
+        self.doors[open.min(doors)..doors].iter().try_for_each(Door::open)?;
+        self.open_doors.store(doors as u32, Relaxed);
+        Ok(true)
+    }
+
+    fn door(&self, number: u32) -> Option<&Door> {
+        let open = self.open_doors.load(Relaxed);
+        (open > 0).then(|| &self.doors[(number & (open - 1)) as usize])
     }
 
     fn place(&self, number: u32) -> &AtomicU32 {
@@ -285,6 +322,31 @@ mod tests {
             second.join().unwrap();
         });
         assert!(!semaphore.try_take());
+    }
+
+    #[test]
+    fn pipes_are_semaphores_with_a_door_for_each_sleeper() {
+        let [how, _] = HOWS;
+        let pipe = Thing::zeroed();
+        assert!(pipe.add_doors(2).unwrap() && pipe.add_doors(1).unwrap());
+        assert_eq!(pipe.open_doors.load(SeqCst), 4);
+        assert!(!Thing::zeroed().add_doors(PLACES as u32 + 1).unwrap());
+        pipe.post(how, 1);
+        assert!(!pipe.take(how), "nobody waited for it");
+        // As a post leaves it that comes between a taker's number and its sleep.
+        pipe.door(1).unwrap().wake();
+        let (posts, taken) = (3_000, AtomicU64::new(0));
+        std::thread::scope(|threads| {
+            for _ in 0..3 {
+                threads.spawn(|| {
+                    while taken.fetch_add(1, SeqCst) < posts {
+                        pipe.take(how);
+                    }
+                });
+            }
+            (0..posts).for_each(|_| pipe.post(how, 1));
+        });
+        assert!(!pipe.try_take());
     }
 
     #[test]

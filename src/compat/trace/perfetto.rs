@@ -153,7 +153,7 @@ impl Reader {
                     let waker = int(&header, 2);
                     let by = if waker == 0 { Waker::Interrupt } else { Waker::Task(waker) };
                     let last_cpu = int(&fields, 5).unsigned_abs();
-                    TraceWhat::Waking { by, task, prio, last_cpu }
+                    TraceWhat::Waking { by, task, prio, last_cpu, is_sync: false }
                 }
                 _ => continue,
             };
@@ -203,7 +203,7 @@ impl Reader {
             self.knows_interrupts |= flags.is_some();
             let is_interrupt = flags.is_some_and(|flags| flags & IN_INTERRUPT != 0);
             let by = if is_interrupt { Waker::Interrupt } else { Waker::Task(BEFORE) };
-            self.push(at_ns, cpu, TraceWhat::Waking { by, task, prio, last_cpu })?;
+            self.push(at_ns, cpu, TraceWhat::Waking { by, task, prio, last_cpu, is_sync: false })?;
         }
         Ok(())
     }

@@ -41,8 +41,13 @@ fn task(tid: i32) -> TraceTask {
 }
 
 fn events(by: Waker, left: Left) -> Vec<TraceEvent> {
-    let waking =
-        |by, tid, prio, last_cpu| TraceWhat::Waking { by, task: task(tid), prio, last_cpu };
+    let waking = |by, tid, prio, last_cpu| TraceWhat::Waking {
+        by,
+        task: task(tid),
+        prio,
+        last_cpu,
+        is_sync: false,
+    };
     let switch =
         |from, left, to, prio| TraceWhat::Switch { from: task(from), left, to: task(to), prio };
     let all = [

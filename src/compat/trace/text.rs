@@ -160,7 +160,7 @@ impl Reader {
         };
         let last_cpu = cpu.trim().parse().ok()?;
         let prio = woken.prio;
-        Some(TraceWhat::Waking { by, task: self.task(woken), prio, last_cpu })
+        Some(TraceWhat::Waking { by, task: self.task(woken), prio, last_cpu, is_sync: false })
     }
 
     fn task(&mut self, fields: Fields) -> TraceTask {

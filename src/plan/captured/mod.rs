@@ -265,14 +265,17 @@ impl Scene {
         for (number, (sort, _)) in by_use.iter().enumerate() {
             let samples = seen.get(&sort.plain()).cloned().unwrap_or_default();
             let wait = match (sort.taken, &timer) {
-                (Some(queue), _) => Some(format!("take {}", self.queue_name(queue))),
+                (Some(queue), _) => {
+                    Some(format!("{} {}", order.words(queue)[0], self.queue_name(queue)))
+                }
                 _ if sort.goes_on => None,
                 (None, Some(timer)) => Some(format!("timer {timer}")),
                 (None, None) => Some(format!("sleep {}", samples.sleep())),
             };
             steps.push(format!("part {}", part_name(number)));
             steps.extend(wait);
-            steps.extend(samples.work(sort, cost_ns, |queue| self.queue_name(queue)));
+            let post = |queue| format!("{} {}", order.words(queue)[1], self.queue_name(queue));
+            steps.extend(samples.work(sort, cost_ns, post));
         }
         if steps.is_empty() {
             let busy = format!("burn {}", time(PIECE_NS));
@@ -348,12 +351,24 @@ impl Scene {
     fn order(&self, window: (u64, u64), max_queues: usize) -> InOrder {
         let is_rare = self.rare(window);
         let has = self.pieces_in(window, &is_rare);
-        let mut order = InOrder { window, has, is_rare, queues: Vec::new() };
+        let mut order =
+            InOrder { window, has, is_rare, queues: Vec::new(), pipes: BTreeSet::new() };
         let pieces = &self.threads.pieces;
         let is_taken = |number: usize| {
             pieces[number].by.is_some_and(|by| self.is_edge_here(&order, by, number))
         };
-        order.queues = queues(pieces, is_taken, self.names.len(), max_queues);
+        let queues = queues(pieces, is_taken, self.names.len(), max_queues);
+        let mut sync: BTreeMap<Queue, i64> = BTreeMap::new();
+        for number in (0..pieces.len()).filter(|number| is_taken(*number)) {
+            let queue = (pieces[number].role, queues[number]);
+            *sync.entry(queue).or_default() += if pieces[number].is_sync { 1 } else { -1 };
+        }
+        let is_pipe = |(queue, more): (Queue, i64)| {
+            let has_room = self.threads.count(queue.0) as usize <= workload::MAX_READERS;
+            (more > 0 && has_room).then_some(queue)
+        };
+        order.pipes = sync.into_iter().filter_map(is_pipe).collect();
+        order.queues = queues;
         order
     }
 
@@ -482,6 +497,15 @@ struct InOrder {
     /// By role.
     is_rare: Vec<bool>,
     queues: Vec<u8>,
+    /// Those in which most are woken as through a pipe.
+    pipes: BTreeSet<Queue>,
+}
+
+impl InOrder {
+    /// The steps that take from a queue, and that post to it.
+    fn words(&self, queue: Queue) -> [&'static str; 2] {
+        if self.pipes.contains(&queue) { ["read", "write"] } else { ["take", "post"] }
+    }
 }
 
 /// Pieces in the order in which their waits began; those that take from one queue, in the order in which they were

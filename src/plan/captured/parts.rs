@@ -118,8 +118,8 @@ impl Samples {
         self.works_ns.len() < MIN_SAMPLES
     }
 
-    /// The steps after the wait. `cost_ns`: what the replay itself needs of a CPU.
-    pub fn work(&self, sort: &Sort, cost_ns: u64, name: impl Fn(Queue) -> String) -> Vec<String> {
+    /// The steps after the wait. `cost_ns`: what the replay itself needs of a CPU; `post`: as `post NAME`.
+    pub fn work(&self, sort: &Sort, cost_ns: u64, post: impl Fn(Queue) -> String) -> Vec<String> {
         let works_ns = means(self.works_ns.iter().map(|ns| ns.saturating_sub(cost_ns)).collect());
         let mean_ns = works_ns.iter().sum::<u64>() as f64 / works_ns.len().max(1) as f64;
         let count = self.works_ns.len().max(1) as f64;
@@ -143,11 +143,11 @@ impl Samples {
                 Some((same, times)) if *same == *queue && !is_far => {
                     *times += 1;
                     steps.pop();
-                    steps.push(format!("post {} {times}", name(*queue)));
+                    steps.push(format!("{} {times}", post(*queue)));
                 }
                 _ => {
                     last = Some((*queue, 1));
-                    steps.push(format!("post {}", name(*queue)));
+                    steps.push(post(*queue));
                 }
             }
         }

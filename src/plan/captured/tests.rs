@@ -30,7 +30,7 @@ fn switch(from: i32, left: Left, to: i32) -> TraceWhat {
 }
 
 fn waking(by: Waker, tid: i32) -> TraceWhat {
-    TraceWhat::Waking { by, task: task(tid), prio: 120, last_cpu: 0 }
+    TraceWhat::Waking { by, task: task(tid), prio: 120, last_cpu: 0, is_sync: false }
 }
 
 fn capture(trace: &Trace, tasks: &[TracedTask], is_named: bool) -> Option<Captured> {

@@ -36,6 +36,8 @@ pub struct Piece {
     pub work_ns: u64,
     /// The pieces that it woke, and how much of its work was done by then.
     pub posts: Vec<(u64, usize)>,
+    /// Whether that one was about to sleep, as who writes into a pipe or a socket.
+    pub is_sync: bool,
     /// Whether its end was seen.
     pub is_whole: bool,
     /// Whether the thread did not wait before it.
@@ -117,6 +119,7 @@ struct Wakeup {
     at_ns: u64,
     /// The piece of the waker, and the work that was done by then.
     by: Option<(usize, u64)>,
+    is_sync: bool,
 }
 
 /// All threads of some roles.
@@ -153,7 +156,9 @@ impl Threads {
                     threads.leave(from.tid, left, event.at_ns);
                     threads.come(to.tid, prio, event.at_ns);
                 }
-                TraceWhat::Waking { by, task, .. } => threads.wake(by, task.tid, event.at_ns),
+                TraceWhat::Waking { by, task, is_sync, .. } => {
+                    threads.wake(by, task.tid, is_sync, event.at_ns);
+                }
                 TraceWhat::Migrate { .. } => {}
             }
         }
@@ -222,7 +227,7 @@ impl Threads {
         thread.first_ns.get_or_insert(at_ns);
         thread.runs_since_ns = Some(at_ns);
         if thread.asleep_since_ns.is_some() {
-            let wakeup = thread.early.take().unwrap_or(Wakeup { at_ns, by: None });
+            let wakeup = thread.early.take().unwrap_or(Wakeup { at_ns, by: None, is_sync: false });
             self.begin(tid, wakeup);
         }
         let Some(thread) = self.by_tid.get_mut(&tid) else { return };
@@ -258,13 +263,13 @@ impl Threads {
         self.end_stretch(tid, true);
     }
 
-    fn wake(&mut self, by: Waker, tid: i32, at_ns: u64) {
+    fn wake(&mut self, by: Waker, tid: i32, is_sync: bool, at_ns: u64) {
         let waker = match by {
             Waker::Task(waker) if waker != tid => Some(waker),
             _ => None,
         };
         let by = waker.and_then(|waker| self.place(waker, at_ns));
-        let wakeup = Wakeup { at_ns, by };
+        let wakeup = Wakeup { at_ns, by, is_sync };
         let Some(thread) = self.by_tid.get_mut(&tid) else { return };
         match thread.runs_since_ns {
             Some(_) => thread.early = Some(wakeup),
@@ -320,6 +325,7 @@ impl Threads {
             by: None,
             work_ns: 0,
             posts: Vec::new(),
+            is_sync: false,
             is_whole: false,
             goes_on: true,
         });
@@ -333,7 +339,7 @@ impl Threads {
     }
 
     /// The thread is awake from now on.
-    fn begin(&mut self, tid: i32, Wakeup { at_ns, by }: Wakeup) {
+    fn begin(&mut self, tid: i32, Wakeup { at_ns, by, is_sync }: Wakeup) {
         let Some(thread) = self.by_tid.get_mut(&tid) else { return };
         let number = self.pieces.len();
         let slept_at_ns = thread.asleep_since_ns.take();
@@ -347,6 +353,7 @@ impl Threads {
             by: by.map(|(piece, _)| piece),
             work_ns: 0,
             posts: Vec::new(),
+            is_sync,
             is_whole: false,
             goes_on,
         });

@@ -149,7 +149,7 @@ impl<'a> Events<'a> {
             TraceWhat::Switch { from, left, to, prio } => {
                 (4, from.tid, self.switch(event.cpu, from, left, to, prio))
             }
-            TraceWhat::Waking { by, task, prio, last_cpu } => {
+            TraceWhat::Waking { by, task, prio, last_cpu, .. } => {
                 // The idle task stands for an interrupt: the UI draws no arrow from it.
                 let current = if let Waker::Task(tid) = by { tid } else { 0 };
                 let mut waking = self.task_fields(task, prio, event.cpu);

@@ -39,6 +39,8 @@ enum { BPF_RB_AVAIL_DATA = 0 };
 
 /* Of every kernel; what a task does otherwise than run lies in the bits. */
 enum { TASK_DEAD = 0x80 };
+/* Since 5.14; before, no wakeup has this bit. */
+enum { WF_SYNC = 0x10 };
 /* In `on_rq`: on its way from one run queue to another. */
 enum { ON_RQ_MIGRATING = 2 };
 

@@ -896,6 +896,19 @@ INTERRUPT(softirq)
 INTERRUPT(irq_handler)
 INTERRUPT(local_timer)
 
+/*
+ * Arguments: the task that is woken, the states that it is woken from, and the flags, which no tracepoint has.
+ * on_waking follows it on this CPU unless an interrupt wakes somebody in between.
+ */
+SEC("fentry/try_to_wake_up")
+int on_wake(u64 *arguments)
+{
+	u32 number;
+
+	here(&number)->wake_flags = arguments[2];
+	return 0;
+}
+
 /* Argument: the task that is woken. The current task is who wakes it, wherever it will run. */
 SEC("tp_btf/sched_waking")
 int on_waking(u64 *arguments)
@@ -925,7 +938,7 @@ int on_waking(u64 *arguments)
 			.at_ns = boot_ns(),
 			.pid = cpu->interrupts ? 0 : current_task()->pid,
 			.other = of->pid,
-			.info = task->cpu,
+			.info = task->cpu | (cpu->wake_flags & WF_SYNC ? 1U << 31 : 0),
 			.kind = TRACE_WAKING,
 			.prio = of->prio,
 			.name = by,

@@ -157,6 +157,9 @@ struct cpu {
 	u32 worst_name;
 	s32 worst_prev_pid;
 	u32 worst_prev_name;
+	/* Of the last wakeup that began here, where `on_wake` is attached. */
+	u32 wake_flags;
+	u32 unused;
 	u64 lengths[LENGTHS];
 } __attribute__((aligned(128)));
 
@@ -292,7 +295,7 @@ enum { TRACE_SWITCH = 1, TRACE_WAKING, TRACE_MIGRATE };
  * the kernel's own traces for Perfetto.
  * SWITCH: from pid to other, info is how the former was left (its state, bit 31: preempted).
  * WAKING: pid (0: an interrupt) wakes other, or has just made it; info is the CPU where other was
- * last.
+ * last (bit 31: who wakes it is about to sleep).
  * MIGRATE: pid goes from CPU other to CPU info.
  */
 struct trace {

@@ -198,14 +198,14 @@ impl Script {
             ["broadcast", name] => Step::Broadcast(self.thing(Sort::Condition, name)?),
             ["suspend", name] => Step::Suspend(self.thing(Sort::Suspension, name)?),
             ["resume", name] => Step::Resume(self.thing(Sort::Suspension, name)?),
-            ["post", name] => {
-                Step::Post { semaphore: self.thing(Sort::Semaphore, name)?, times: 1 }
+            [word @ ("post" | "write"), name] => {
+                Step::Post { semaphore: self.thing(semaphore(word), name)?, times: 1 }
             }
-            ["post", name, times] => Step::Post {
-                semaphore: self.thing(Sort::Semaphore, name)?,
+            [word @ ("post" | "write"), name, times] => Step::Post {
+                semaphore: self.thing(semaphore(word), name)?,
                 times: number(times, 1, MAX_POSTS)? as u32,
             },
-            ["take", name] => Step::Take(self.thing(Sort::Semaphore, name)?),
+            [word @ ("take" | "read"), name] => Step::Take(self.thing(semaphore(word), name)?),
             ["barrier", name, workers] => Step::Barrier {
                 barrier: self.thing(Sort::Barrier, name)?,
                 workers: number(workers, 1, MAX_BARRIER)? as u32,
@@ -256,6 +256,11 @@ impl Script {
     pub fn steps(&self) -> impl Iterator<Item = &Step> {
         self.phases.iter().flat_map(|phase| &phase.steps)
     }
+}
+
+/// The sort of semaphore that this word posts or takes.
+fn semaphore(word: &str) -> Sort {
+    if matches!(word, "write" | "read") { Sort::Pipe } else { Sort::Semaphore }
 }
 
 /// The phase that these words begin, without steps.
@@ -344,6 +349,8 @@ mod tests {
             "cpus 0-1",
             "burn 1ms|2ms",
             "post s 3",
+            "read s",
+            "write s",
         ])
         .unwrap();
         let [first, second, third] = &script.phases[..] else { panic!("{script:?}") };
@@ -362,15 +369,16 @@ mod tests {
         assert_eq!((second.times, third.times), (Some(3), None));
         assert_eq!(third.steps[0], Step::Barrier { barrier: 3, workers: 2 });
         let sorts: Vec<Sort> = script.things.iter().map(|(sort, _)| *sort).collect();
-        use Sort::{Barrier, Condition, Lock, Semaphore, Timer};
-        assert_eq!(sorts, [Lock, Condition, Timer, Barrier, Semaphore]);
+        use Sort::{Barrier, Condition, Lock, Pipe, Semaphore, Timer};
+        assert_eq!(sorts, [Lock, Condition, Timer, Barrier, Semaphore, Pipe]);
         assert_eq!(script.timers, ["", "a"]);
         let drawn = Times(vec![MS, 2 * MS]);
         assert_eq!(
             [0, u64::MAX / 2, u64::MAX / 2 + 1].map(|draw| drawn.ns(draw)),
             [MS, MS, 2 * MS]
         );
-        assert_eq!(third.steps[4..], [Step::Burn(drawn), Step::Post { semaphore: 4, times: 3 }]);
+        let post = |semaphore, times| Step::Post { semaphore, times };
+        assert_eq!(third.steps[4..], [Step::Burn(drawn), post(4, 3), Step::Take(5), post(5, 1)]);
         assert_eq!(third.steps[2], Step::Policy { policy: Some(Policy::Fifo), priority: 50 });
     }
 

@@ -21,7 +21,8 @@ use crate::model::{
 use crate::sys::shared;
 
 use super::burn::{Burner, Speed};
-use super::things::{Sort, Thing, Things, Use};
+use super::channels::Wanted;
+use super::things::{MAX_READERS, Sort, Thing, Things, Use};
 use super::{
     Latency, Load, Measured, Request, Role, Spec, Worker, Workload, WorkloadError, params,
 };
@@ -208,11 +209,36 @@ struct Set {
     things: OnceLock<(Vec<&'static Thing>, Option<[&'static Thing; 2]>)>,
 }
 
+impl Set {
+    /// Opens those of the pipes that its workers read.
+    fn open_doors(&self, things: &[&'static Thing]) -> Result<(), WorkloadError> {
+        let takes = |at: usize| self.script.steps().any(|step| *step == Step::Take(at));
+        let named = self.script.things.iter().enumerate();
+        let pipes = named.filter(|(at, (sort, _))| *sort == Sort::Pipe && takes(*at));
+        for (at, (_, name)) in pipes {
+            let doors = Wanted {
+                what: "pipe",
+                count: 1,
+                files_each: 2 * self.count as usize,
+                fewer: "workers",
+            };
+            let has_room = doors.open(|| things[at].add_doors(self.count))?;
+            if has_room != [true] {
+                let problem = format!("more than {MAX_READERS} workers read `{name}`");
+                let hint = "`take` and `post` in place of `read` and `write`".to_string();
+                return Err(WorkloadError::conflict(problem, hint).at(language::STEPS));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Load for Set {
     fn meet(&self, things: &Things) -> Result<(), WorkloadError> {
         let named = |sort: Sort, name: &str| things.named(sort, name, self.how);
         let own = self.script.things.iter().map(|(sort, name)| named(*sort, name));
         let own = own.collect::<Result<Vec<_>, _>>()?;
+        self.open_doors(&own)?;
         let starters = match &self.forked {
             Some(name) => Some([named(Sort::Fork, name)?, named(Sort::Free, name)?]),
             None => None,

@@ -22,6 +22,7 @@ pub const TRACE_WAKING: u16 = 2;
 pub const TRACE_MIGRATE: u16 = 3;
 /// A flag in [`Line::info`] of a switch.
 pub const PREEMPTED: u32 = 1 << 31;
+pub const SYNC: u32 = 1 << 31;
 
 pub const WATCHED: u32 = 1;
 pub const KERNEL_THREAD: u32 = 2;
@@ -129,6 +130,8 @@ pub struct Cpu {
     pub worst_name: u32,
     pub worst_prev_pid: i32,
     pub worst_prev_name: u32,
+    pub wake_flags: u32,
+    pub unused: u32,
     pub lengths: [u64; LENGTHS],
 }
 

@@ -231,7 +231,8 @@ impl Words {
                 },
                 task: self.task(line.other, line.other_name),
                 prio,
-                last_cpu: line.info,
+                last_cpu: line.info & !layout::SYNC,
+                is_sync: line.info & layout::SYNC != 0,
             },
             layout::TRACE_MIGRATE => TraceWhat::Migrate {
                 task: self.task(line.pid, line.name),

@@ -1,0 +1,42 @@
+//! Pipes through which one worker wakes another: the kernel wakes their readers as those of sockets, whose wakers are
+//! about to sleep (`wake_up_interruptible_sync_poll`). Descriptors are plain numbers, since forked workers share them.
+
+use std::io;
+use std::os::fd::IntoRawFd;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+
+use bytemuck::Zeroable;
+
+/// One reader and any writers; zero is a door that was not opened.
+#[derive(Zeroable)]
+#[repr(C)]
+pub struct Door {
+    reader: AtomicI32,
+    writer: AtomicI32,
+}
+
+impl Door {
+    /// It stays open for the life of the process.
+    pub fn open(&self) -> io::Result<()> {
+        let (reader, writer) = io::pipe()?;
+        self.reader.store(reader.into_raw_fd(), Relaxed);
+        self.writer.store(writer.into_raw_fd(), Relaxed);
+        Ok(())
+    }
+
+    /// Wakes its reader, or lets the next [`Door::wait`] through.
+    #[inline]
+    pub fn wake(&self) {
+        let byte = 1_u8;
+        // SAFETY: the byte outlives the call.
+        unsafe { libc::write(self.writer.load(Relaxed), (&raw const byte).cast(), 1) };
+    }
+
+    /// Sleeps until somebody wakes, or a signal comes.
+    #[inline]
+    pub fn wait(&self) {
+        let mut byte = 0_u8;
+        // SAFETY: the byte outlives the call.
+        unsafe { libc::read(self.reader.load(Relaxed), (&raw mut byte).cast(), 1) };
+    }
+}
