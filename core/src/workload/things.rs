@@ -58,15 +58,14 @@ pub struct Thing {
     pub moment_ns: AtomicU64,
     /// Each sleeper at a semaphore has one of these for itself, as long as there are no more of them.
     places: [AtomicU32; PLACES],
-    /// In place of them, where this is a [`Sort::Pipe`]: the first of these, a power of two, at least one for each of
-    /// the workers that sleep here.
-    doors: [Door; PLACES],
+    /// Those of a [`Sort::Pipe`]: one for each worker that sleeps here, and how many are open and given away.
+    doors: [Door; MAX_READERS],
     open_doors: AtomicU32,
-    sleepers: AtomicU32,
+    given_doors: AtomicU32,
 }
 
 /// The most workers that sleep at a pipe at once.
-pub const MAX_READERS: usize = PLACES;
+pub const MAX_READERS: usize = 1024;
 const PLACES: usize = 1024;
 
 const FREE: u32 = 0;
@@ -127,8 +126,10 @@ impl Thing {
         self.moment_ns.store(now_ns, Relaxed);
         let number = self.word.fetch_add(1, SeqCst);
         if is_before(number, self.other.load(SeqCst)) {
-            if let Some(door) = self.door(number) {
-                return door.wake();
+            if self.open_doors.load(Relaxed) > 0 {
+                // A sleeper looks for its post once more after it has left its door here.
+                let left = self.place(number).load(SeqCst);
+                return self.doors.get(left as usize).map_or((), Door::wake);
             }
             let place = self.place(number);
             place.fetch_add(1, SeqCst);
@@ -155,32 +156,38 @@ impl Thing {
             if is_before(number, self.word.load(SeqCst)) {
                 return slept;
             }
-            match self.door(number) {
-                // It may have a byte of a post that came before its taker slept.
-                Some(door) => door.wait(),
-                None => _ = futex::wait(place, seen, None, how.scope),
-            }
+            futex::wait(place, seen, None, how.scope);
             slept = true;
         }
     }
 
+    /// As [`Thing::take`] of a pipe, by the worker that has this door.
+    #[inline]
+    pub fn read(&self, door: u32) -> bool {
+        let number = self.other.fetch_add(1, SeqCst);
+        self.place(number).store(door, SeqCst);
+        let mut slept = false;
+        while !is_before(number, self.word.load(SeqCst)) {
+            // It may have a byte left of a post that its worker found before it slept.
+            self.doors[door as usize].wait();
+            slept = true;
+        }
+        slept
+    }
+
     /// Opens doors for so many more workers, before any of them begins. `false`: there is no room for so many.
     pub fn add_doors(&self, workers: u32) -> io::Result<bool> {
-        let sleepers = self.sleepers.fetch_add(workers, Relaxed).saturating_add(workers);
-        let doors =
-            sleepers.max(1).checked_next_power_of_two().map_or(usize::MAX, |doors| doors as usize);
-        if doors > PLACES {
-            return Ok(false);
-        }
         let open = self.open_doors.load(Relaxed) as usize;
-        self.doors[open.min(doors)..doors].iter().try_for_each(Door::open)?;
-        self.open_doors.store(doors as u32, Relaxed);
+        let Some(doors) = self.doors.get(open..open + workers as usize) else { return Ok(false) };
+        doors.iter().try_for_each(Door::open)?;
+        self.open_doors.fetch_add(workers, Relaxed);
         Ok(true)
     }
 
-    fn door(&self, number: u32) -> Option<&Door> {
-        let open = self.open_doors.load(Relaxed);
-        (open > 0).then(|| &self.doors[(number & (open - 1)) as usize])
+    /// The number of a door that no other worker has; `None`: it is no pipe, or has fewer.
+    pub fn take_door(&self) -> Option<u32> {
+        let door = self.given_doors.fetch_add(1, Relaxed);
+        (door < self.open_doors.load(Relaxed)).then_some(door)
     }
 
     fn place(&self, number: u32) -> &AtomicU32 {
@@ -325,22 +332,26 @@ mod tests {
     }
 
     #[test]
-    fn pipes_are_semaphores_with_a_door_for_each_sleeper() {
+    fn pipes_are_semaphores_whose_sleepers_have_a_door_each() {
         let [how, _] = HOWS;
         let pipe = Thing::zeroed();
+        assert_eq!(pipe.take_door(), None);
+        assert!(!pipe.add_doors(MAX_READERS as u32 + 1).unwrap());
+        let pipe = Thing::zeroed();
         assert!(pipe.add_doors(2).unwrap() && pipe.add_doors(1).unwrap());
-        assert_eq!(pipe.open_doors.load(SeqCst), 4);
-        assert!(!Thing::zeroed().add_doors(PLACES as u32 + 1).unwrap());
         pipe.post(how, 1);
-        assert!(!pipe.take(how), "nobody waited for it");
-        // As a post leaves it that comes between a taker's number and its sleep.
-        pipe.door(1).unwrap().wake();
-        let (posts, taken) = (3_000, AtomicU64::new(0));
+        let doors = [0; 3].map(|_| pipe.take_door().unwrap());
+        assert_eq!((doors, pipe.take_door()), ([0, 1, 2], None));
+        assert!(!pipe.read(0), "nobody waited for it");
+        // As a post leaves it that comes between a reader's number and its sleep.
+        pipe.doors[1].wake();
+        let (posts, reads) = (30_000, AtomicU64::new(0));
         std::thread::scope(|threads| {
-            for _ in 0..3 {
-                threads.spawn(|| {
-                    while taken.fetch_add(1, SeqCst) < posts {
-                        pipe.take(how);
+            for door in doors {
+                let (pipe, reads) = (&pipe, &reads);
+                threads.spawn(move || {
+                    while reads.fetch_add(1, SeqCst) < posts {
+                        pipe.read(door);
                     }
                 });
             }

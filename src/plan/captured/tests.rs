@@ -88,6 +88,21 @@ fn work_is_kept_and_waits_for_a_cpu_are_not() {
 }
 
 #[test]
+fn who_is_mostly_woken_by_writing_reads() {
+    let mut trace = pair();
+    let mut wakeups = 0;
+    for event in &mut trace.events {
+        if let TraceWhat::Waking { by: Waker::Task(_), is_sync, .. } = &mut event.what {
+            wakeups += 1;
+            *is_sync = wakeups % 3 > 0;
+        }
+    }
+    let tasks = [traced(1, "app", "timer"), traced(2, "app", "app")];
+    let sets = sets(&capture(&trace, &tasks, true).unwrap().text);
+    assert_eq!((sets[0].1[1].as_str(), sets[1].1[3].as_str()), ("read app", "write app"));
+}
+
+#[test]
 fn even_wakeups_from_outside_are_a_timer() {
     let mut events = Vec::new();
     for begin_us in (0..1_000_000).step_by(4_000) {

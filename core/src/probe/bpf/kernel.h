@@ -39,8 +39,8 @@ enum { BPF_RB_AVAIL_DATA = 0 };
 
 /* Of every kernel; what a task does otherwise than run lies in the bits. */
 enum { TASK_DEAD = 0x80 };
-/* Since 5.14; before, no wakeup has this bit. */
-enum { WF_SYNC = 0x10 };
+/* The soft interrupt in which packets arrive: those to the own machine while their sender is in its system call. */
+enum { NET_RX_SOFTIRQ = 3 };
 /* In `on_rq`: on its way from one run queue to another. */
 enum { ON_RQ_MIGRATING = 2 };
 
@@ -109,6 +109,12 @@ struct task_struct {
 	char comm[16];
 };
 
+/* Of x86, and of ARM: the number of the system call. */
+struct pt_regs {
+	unsigned long orig_ax;
+	s32 syscallno;
+};
+
 struct seq_file;
 
 struct bpf_iter_meta {
@@ -121,6 +127,11 @@ struct bpf_iter__task {
 };
 
 #pragma clang attribute pop
+
+/* Since 5.15. */
+enum bpf_func_id { BPF_FUNC_task_pt_regs = 175 };
+#define has_helper(number) \
+	__builtin_preserve_enum_value(*(enum bpf_func_id *)number, 0 /* BPF_ENUMVAL_EXISTS */)
 
 /* Helpers, by their numbers in the kernel's interface. */
 static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
@@ -135,5 +146,7 @@ static u64 (*const ringbuf_query)(void *ring, u64 what) = (void *)134;
 static void *(*const task_storage)(void *map, struct task_struct *task, void *value,
 				   u64 flags) = (void *)156;
 static struct task_struct *(*const current_task)(void) = (void *)158;
+static struct pt_regs *(*const task_registers)(struct task_struct *task) =
+	(void *)BPF_FUNC_task_pt_regs;
 
 #endif

@@ -892,20 +892,46 @@ INLINE int leave_interrupt(void)
 		return leave_interrupt();                  \
 	}
 
-INTERRUPT(softirq)
+/* Argument: its kind. */
+SEC("tp_btf/softirq_entry")
+int softirq_enters(u64 *arguments)
+{
+	u32 number;
+
+	here(&number)->softirq = arguments[0];
+	return enter_interrupt();
+}
+
+SEC("tp_btf/softirq_exit")
+int softirq_leaves(void *context)
+{
+	(void)context;
+	return leave_interrupt();
+}
+
 INTERRUPT(irq_handler)
 INTERRUPT(local_timer)
 
 /*
- * Arguments: the task that is woken, the states that it is woken from, and the flags, which no tracepoint has.
- * on_waking follows it on this CPU unless an interrupt wakes somebody in between.
+ * Whether the current task wakes by writing or sending: through a pipe or a socket, whose wakers the kernel takes to
+ * be about to sleep (WF_SYNC, which no tracepoint has). What it sends to its own machine arrives in a soft interrupt within its system
+ * call.
  */
-SEC("fentry/try_to_wake_up")
-int on_wake(u64 *arguments)
+INLINE int is_sending(const struct cpu *cpu)
 {
+	struct pt_regs *registers;
 	u32 number;
 
-	here(&number)->wake_flags = arguments[2];
+	if (cpu->interrupts > 1 || (cpu->interrupts && cpu->softirq != NET_RX_SOFTIRQ))
+		return 0;
+	if (!has_helper(BPF_FUNC_task_pt_regs))
+		return 0;
+	registers = task_registers(current_task());
+	number = has_field(registers->orig_ax) ? registers->orig_ax : registers->syscallno;
+	for (int at = 0; at < SENDERS; at++) {
+		if (settings.senders[at] == number)
+			return 1;
+	}
 	return 0;
 }
 
@@ -934,14 +960,15 @@ int on_waking(u64 *arguments)
 			count_waker(task, by ? by : OTHER_NAME);
 	}
 	if (settings.trace_slots) {
+		int sends = is_sending(cpu);
 		struct trace entry = {
 			.at_ns = boot_ns(),
-			.pid = cpu->interrupts ? 0 : current_task()->pid,
+			.pid = cpu->interrupts && !sends ? 0 : current_task()->pid,
 			.other = of->pid,
-			.info = task->cpu | (cpu->wake_flags & WF_SYNC ? 1U << 31 : 0),
+			.info = task->cpu | (sends ? 1U << 31 : 0),
 			.kind = TRACE_WAKING,
 			.prio = of->prio,
-			.name = by,
+			.name = sends ? cpu->name : by,
 			.other_name = task->name,
 		};
 		record(number, cpu->trace_head++, &entry);

@@ -157,8 +157,8 @@ struct cpu {
 	u32 worst_name;
 	s32 worst_prev_pid;
 	u32 worst_prev_name;
-	/* Of the last wakeup that began here, where `on_wake` is attached. */
-	u32 wake_flags;
+	/* The kind of the last soft interrupt that began here. */
+	u32 softirq;
 	u32 unused;
 	u64 lengths[LENGTHS];
 } __attribute__((aligned(128)));
@@ -218,6 +218,8 @@ struct past {
 	struct tally tally;
 };
 
+enum { SENDERS = 6 };
+
 struct settings {
 	/* More than switch counts and waits: slices, wakeups, migrations, pairs. */
 	u32 full;
@@ -225,6 +227,8 @@ struct settings {
 	u32 trace_slots;
 	u32 max_tasks;
 	u32 max_names;
+	/* The numbers of the system calls that write and send. */
+	u32 senders[SENDERS];
 	/* By CPU: which last-level cache and which NUMA node. */
 	u16 llc_of[MAX_CPUS];
 	u16 node_of[MAX_CPUS];
@@ -295,7 +299,7 @@ enum { TRACE_SWITCH = 1, TRACE_WAKING, TRACE_MIGRATE };
  * the kernel's own traces for Perfetto.
  * SWITCH: from pid to other, info is how the former was left (its state, bit 31: preempted).
  * WAKING: pid (0: an interrupt) wakes other, or has just made it; info is the CPU where other was
- * last (bit 31: who wakes it is about to sleep).
+ * last (bit 31: by writing or sending).
  * MIGRATE: pid goes from CPU other to CPU info.
  */
 struct trace {

@@ -253,6 +253,16 @@ impl Script {
         Ok(place_in(&mut self.things, is_it, || (sort, name.to_string())))
     }
 
+    /// Whether its workers read this thing, as a pipe.
+    pub fn reads(&self, thing: usize) -> bool {
+        self.is_pipe(thing) && self.steps().any(|step| *step == Step::Take(thing))
+    }
+
+    /// Whether a thing is a semaphore that is read and written.
+    pub fn is_pipe(&self, thing: usize) -> bool {
+        self.things[thing].0 == Sort::Pipe
+    }
+
     pub fn steps(&self) -> impl Iterator<Item = &Step> {
         self.phases.iter().flat_map(|phase| &phase.steps)
     }

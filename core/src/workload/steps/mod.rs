@@ -212,9 +212,8 @@ struct Set {
 impl Set {
     /// Opens those of the pipes that its workers read.
     fn open_doors(&self, things: &[&'static Thing]) -> Result<(), WorkloadError> {
-        let takes = |at: usize| self.script.steps().any(|step| *step == Step::Take(at));
         let named = self.script.things.iter().enumerate();
-        let pipes = named.filter(|(at, (sort, _))| *sort == Sort::Pipe && takes(*at));
+        let pipes = named.filter(|(at, _)| self.script.reads(*at));
         for (at, (_, name)) in pipes {
             let doors = Wanted {
                 what: "pipe",

@@ -173,6 +173,12 @@ impl Steps<'_> {
                 Err(self.unheld(why, "semaphores: \"post NAME\" and \"take NAME\""))
             }
             Step::Resume(task) => self.started("resume", name(task)),
+            Step::Post { semaphore, .. } | Step::Take(semaphore)
+                if self.script.is_pipe(*semaphore) =>
+            {
+                let why = format!("`{}` is written and read, as a pipe", name(semaphore));
+                Err(self.unheld(why, "semaphores: \"post NAME\" and \"take NAME\""))
+            }
             Step::Post { semaphore, .. } => named("sem_post", semaphore),
             Step::Take(semaphore) => named("sem_wait", semaphore),
             Step::Barrier { barrier, workers } => self.barrier(name(barrier), *workers),

@@ -125,6 +125,8 @@ fn what_rt_app_cannot_hold_is_an_error_with_set_and_key() {
             "set `b`: rt-app cannot hold `inherit`",
         ),
         (steps("\"burn 1ms|2ms\""), "a `burn` draws one of several"),
+        (steps("\"read s\""), "`s` is written and read"),
+        (steps("\"write s 2\""), "`s` is written and read"),
         (steps("\"sleep 1500ns\""), "whole microseconds, not 1500ns"),
         (steps("\"burn 2147483648us\""), "have 32 bits, and 2147483648us does not fit"),
         (set("delay = \"1500ns\""), "whole microseconds, not 1500ns"),

@@ -23,6 +23,7 @@ pub const TRACE_MIGRATE: u16 = 3;
 /// A flag in [`Line::info`] of a switch.
 pub const PREEMPTED: u32 = 1 << 31;
 pub const SYNC: u32 = 1 << 31;
+pub const SENDERS: usize = 6;
 
 pub const WATCHED: u32 = 1;
 pub const KERNEL_THREAD: u32 = 2;
@@ -130,7 +131,7 @@ pub struct Cpu {
     pub worst_name: u32,
     pub worst_prev_pid: i32,
     pub worst_prev_name: u32,
-    pub wake_flags: u32,
+    pub softirq: u32,
     pub unused: u32,
     pub lengths: [u64; LENGTHS],
 }
@@ -160,6 +161,7 @@ pub struct Settings {
     pub trace_slots: u32,
     pub max_tasks: u32,
     pub max_names: u32,
+    pub senders: [u32; SENDERS],
     pub llc_of: [u16; MAX_CPUS],
     pub node_of: [u16; MAX_CPUS],
 }

@@ -49,8 +49,15 @@ const MAX_NAMES: u32 = 4000;
 /// Read of the tasks at once.
 const WALK_BYTES: usize = 1 << 16;
 /// Programs that light telemetry does without.
-/// It reads an argument of a function that some kernels do not have.
-const ON_WAKE: &str = "on_wake";
+/// The system calls through which a task wakes readers of pipes and sockets.
+const SENDERS: [i64; layout::SENDERS] = [
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_sendfile,
+];
 const FULL_ONLY: [&str; 3] = ["on_waking", "on_migrate", "on_sample"];
 
 pub fn open(config: &SessionConfig) -> Result<Box<dyn Session>, SourceError> {
@@ -359,10 +366,6 @@ impl Bpf {
             names.iter().map(String::as_str).partition(|name| name.ends_with("_leaves"));
         attach(&self.object, &ends, &mut self.links)?;
         attach(&self.object, &others, &mut self.links)?;
-        if self.object.progs().any(|program| program.name() == ON_WAKE && program.autoload()) {
-            // Without it no wakeup is known to be one by a pipe.
-            _ = attach(&self.object, &[ON_WAKE], &mut self.links);
-        }
         if !self.full {
             return Ok(());
         }
@@ -447,11 +450,6 @@ fn choose_programs(open: &mut OpenObject, btf: &Btf, config: &SessionConfig) {
         let named = format!("btf_trace_{tracepoint}");
         let is_known = btf.type_by_name::<types::Typedef>(&named).is_some();
         let name = program.name().to_string_lossy().into_owned();
-        if let Some(function) = section.strip_prefix("fentry/") {
-            let is_there = btf.type_by_name::<types::Func>(function).is_some();
-            program.set_autoload(config.trace_ns > 0 && is_there);
-            continue;
-        }
         let is_extra = FULL_ONLY.contains(&name.as_str()) || is_interrupt(&section);
         let is_traced = config.trace_ns > 0 && name != "on_sample";
         let is_wanted = config.level == Level::Full || is_traced || !is_extra;
@@ -466,6 +464,7 @@ fn set_up_maps(open: &mut OpenObject, config: &SessionConfig) -> Result<(), BpfE
     settings.trace_slots = recorder::slots(config.trace_ns, cpus);
     settings.max_tasks = config.max_tasks;
     settings.max_names = MAX_NAMES;
+    settings.senders = SENDERS.map(|number| number as u32);
     place_cpus(&mut settings);
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();

@@ -2,14 +2,17 @@
 //! the kernel's own. The latter need the right to load programs.
 
 use libbpf_rs::HasSize;
+use std::io::Write;
 use std::mem::offset_of;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
 use super::*;
-use crate::model::{PairKind, TaskScore, Times};
+use crate::model::{PairKind, TaskScore, Times, TraceEvent, TraceWhat, Waker};
 use crate::probe::sched::testing::{
-    Actor, Kernel, ONE, count, each_cpu_is_charged, early_wait_counts_from_the_beginning,
-    has_real_time, long_wait_is_charged, on_one_cpu, pairs, ping_pong, task, thief_is_charged,
+    Actor, Kernel, ONE, await_sleep, count, each_cpu_is_charged,
+    early_wait_counts_from_the_beginning, has_real_time, long_wait_is_charged, on_one_cpu, pairs,
+    ping_pong, task, thief_is_charged,
 };
 use crate::sys::sched as policy;
 
@@ -100,13 +103,25 @@ fn layouts_are_those_of_the_programs() {
         worst_name,
         worst_prev_pid,
         worst_prev_name,
+        softirq,
+        unused,
         lengths
     );
 }
 
 #[test]
 fn layouts_other_than_of_tasks_and_cpus_are_those_of_the_programs() {
-    same_layout!("settings", Settings, full, trace_slots, max_tasks, max_names, llc_of, node_of);
+    same_layout!(
+        "settings",
+        Settings,
+        full,
+        trace_slots,
+        max_tasks,
+        max_names,
+        senders,
+        llc_of,
+        node_of
+    );
     same_layout!(
         "control",
         Control,
@@ -185,6 +200,64 @@ fn counts_are_the_kernels_own_and_who_woke_whom_is_known() {
     for actor in actors {
         drop(actor.go);
         actor.thread.join().unwrap();
+    }
+}
+
+/// Who wakes a reader by 20 bytes, each written while it sleeps, and whether the trace says that it wrote.
+fn wakers(
+    mut to: impl Write + Send + 'static,
+    mut from: impl Read + Send + 'static,
+) -> Vec<(Waker, bool)> {
+    const TIMES: u32 = 20;
+    let test = "a_trace_says_who_wakes_by_writing";
+    let config = SessionConfig { trace_ns: 2_000_000_000, ..SessionConfig::default() };
+    let Some(mut session) = session(&config, test) else { return Vec::new() };
+    let reads = Arc::new(AtomicU32::new(0));
+    let begun = reads.clone();
+    let reader = Actor::new("bpf-reader", move || {
+        for _ in 0..TIMES {
+            begun.fetch_add(1, SeqCst);
+            from.read_exact(&mut [0]).unwrap();
+        }
+    });
+    let read_by = reader.tid;
+    let writer = Actor::new("bpf-writer", move || {
+        for written in 0..TIMES {
+            while reads.load(SeqCst) == written {
+                std::thread::yield_now();
+            }
+            await_sleep(read_by);
+            to.write_all(&[1]).unwrap();
+        }
+    });
+    let actors = [reader, writer];
+    let (counted, _) = count(&mut session, &actors);
+    let wakeup = |event: &TraceEvent| match event.what {
+        TraceWhat::Waking { by: Waker::Task(by), task, is_sync, .. }
+            if task.tid == read_by && by == actors[1].tid =>
+        {
+            Some((Waker::Task(0), is_sync))
+        }
+        TraceWhat::Waking { by, task, is_sync, .. } if task.tid == read_by => Some((by, is_sync)),
+        _ => None,
+    };
+    counted.trace.unwrap().events.iter().filter_map(wakeup).collect()
+}
+
+#[test]
+fn a_trace_says_who_wakes_by_writing() {
+    let _one = ONE.lock();
+    let by_writing = (Waker::Task(0), true);
+    let (from, to) = std::io::pipe().unwrap();
+    let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    client.set_nodelay(true).unwrap();
+    let (server, _) = listener.accept().unwrap();
+    for seen in [wakers(to, from), wakers(near, far), wakers(client, server)] {
+        // The first one may find it at work; ksoftirqd may take a packet over.
+        let own = seen.iter().filter(|wakeup| **wakeup == by_writing).count();
+        assert!(seen.is_empty() || own >= 10, "{seen:?}");
     }
 }
 
