@@ -26,7 +26,7 @@ fn find_fault(plan: &Plan, cells: &[Cell], judged: &Judged) -> Result<(), Faults
     let all = &plan.expectations;
     let of_one_variant = &plan.cells_of_baseline(cells);
     let places = || metrics::places(of_one_variant, Added::by(plan), &[], false);
-    if let Some(of) = all.iter().find(|of| !places().any(|place| place.is_of(&of.metric))) {
+    if let Some(of) = all.iter().find(|of| !places().any(|place| place.is_taken_by(&of.metric))) {
         let message = format!("`{}` names no metric of this plan", clean(&of.metric));
         let by_probe = probe_of(&of.metric, of_one_variant);
         let hint = by_probe.unwrap_or_else(|| metrics::hint(&of.metric, places()));
@@ -36,7 +36,7 @@ fn find_fault(plan: &Plan, cells: &[Cell], judged: &Judged) -> Result<(), Faults
     for place in places() {
         let is_meant = |at: &usize| {
             let Expectation { metric, claim, .. } = &all[*at];
-            place.is_of(metric) && claim.is_of(place.kind.direction)
+            place.is_taken_by(metric) && claim.is_of(place.kind.direction)
         };
         let meant: Vec<usize> = (0..all.len()).filter(is_meant).collect();
         meant.iter().for_each(|at| has_place[*at] = true);
@@ -53,7 +53,7 @@ fn probe_of(metric: &str, cells: &[Cell]) -> Option<String> {
     let counts = |probe: &&&ProbeSpec| {
         let own = [probe.name.to_string()];
         let added = Added { probes: &own, ..Added::default() };
-        metrics::places(cells, added, &[], false).any(|place| place.is_of(metric))
+        metrics::places(cells, added, &[], false).any(|place| place.is_taken_by(metric))
     };
     let probe = probe::specs().iter().find(counts)?;
     Some(format!("a probe counts it: write probes = [\"{}\"] at the plan's top", probe.name))
@@ -73,7 +73,7 @@ fn agree<'e>(
         let mut others = of_one
             .filter(|other| !other.claim.agrees_with(&one.claim, place.kind.direction, margin));
         if let Some(other) = others.next() {
-            let Place { work, set, kind } = place;
+            let Place { work, set, kind, .. } = place;
             let metric = format!("{work}/{set}/{}", kind.name);
             let text = format!(
                 "`{}` of `{}` cannot be {} (metric `{}`) and {} (metric `{}`)",

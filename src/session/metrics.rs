@@ -3,12 +3,12 @@
 //! Input: patterns, cells of plans, metrics that stored runs have. What runs will have is
 //! foreseen from their workloads. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
-use crate::analysis::metric_matches;
+use crate::analysis::{metric_matches, takes_metric};
 use crate::model::{
-    Cell, MetricKind, Plan, ProbeSpec, SampledMetric, Work, WorkerSet, clean, mistyped,
-    role_in_metrics,
+    Cell, MARGIN, MetricKind, Plan, ProbeSpec, SampledMetric, Work, WorkerSet, clean, mistyped,
+    role_in_metrics, solo_names,
 };
 use crate::report::first_of;
 use crate::stats::{Histogram, StandardInput, StandardLatency, late_to_early, standard_metrics};
@@ -22,13 +22,19 @@ const MAX_NAMED: usize = 6;
 /// A metric, and where it stands.
 pub struct Place {
     pub work: String,
+    is_solo_run: bool,
     pub set: String,
     pub kind: MetricKind,
 }
 
 impl Place {
-    pub fn is_of(&self, pattern: &str) -> bool {
+    fn is_of(&self, pattern: &str) -> bool {
         metric_matches(pattern, &self.work, &self.set, &self.kind.name)
+    }
+
+    /// Whether the pattern takes the metric into the headline family.
+    pub fn is_taken_by(&self, pattern: &str) -> bool {
+        takes_metric(pattern, (&self.work, self.is_solo_run), &self.set, &self.kind.name)
     }
 }
 
@@ -53,7 +59,9 @@ pub fn places<'a>(
     stored: &'a [SampledMetric],
     by_variant: bool,
 ) -> impl Iterator<Item = Place> + 'a {
+    let solo_runs: HashSet<String> = solo_names(cells.iter().map(|cell| &cell.work)).collect();
     let sets = cells.iter().flat_map(move |cell| {
+        let is_solo_run = solo_runs.contains(&cell.work.name);
         let work = if by_variant {
             format!("{} [{}]", cell.work.label(), cell.variant.name)
         } else {
@@ -61,14 +69,15 @@ pub fn places<'a>(
         };
         let sets = cell.work.sets.iter().filter(|set| !set.background);
         let partners = partners(&cell.work);
-        sets.map(move |set| (work.clone(), partners.clone(), set))
+        sets.map(move |set| ((work.clone(), is_solo_run), partners.clone(), set))
     });
-    sets.flat_map(move |(work, partners, set)| {
+    sets.flat_map(move |((work, is_solo_run), partners, set)| {
         let stored = stored.iter().filter(|metric| metric.set == set.name);
         let kinds = foreseen(set).into_iter().chain(probed(set, added.probes, &partners));
         let kinds = kinds.chain(added.takes_turns.then(late_to_early));
         let kinds = kinds.chain(stored.map(|metric| metric.kind.clone()));
-        kinds.map(move |kind| Place { work: work.clone(), set: set.name.clone(), kind })
+        let set = &set.name;
+        kinds.map(move |kind| Place { work: work.clone(), is_solo_run, set: set.clone(), kind })
     })
 }
 
@@ -121,7 +130,12 @@ pub fn check<'a, I: Iterator<Item = Place>>(
     places: impl Fn() -> I,
 ) -> Result<(), SessionError> {
     for (option, pattern) in patterns {
-        if !places().any(|at| at.is_of(pattern)) {
+        // A margin holds for metrics that explain, too.
+        let is_named = |at: Place| match option {
+            MARGIN => at.is_of(pattern),
+            _ => at.is_taken_by(pattern),
+        };
+        if !places().any(is_named) {
             let shown = clean(pattern);
             let text = format!("{option}: `{shown}` names no metric of what is compared");
             let hint = if pattern.contains(',') {
@@ -139,7 +153,7 @@ pub fn check<'a, I: Iterator<Item = Place>>(
 pub fn hint(pattern: &str, places: impl Iterator<Item = Place>) -> String {
     let mut seen = BTreeSet::new();
     let mut known = Vec::new();
-    for Place { work, set, kind } in places {
+    for Place { work, set, kind, .. } in places {
         let metric = kind.name;
         let names = match pattern.matches('/').count() {
             0 => vec![metric],
@@ -233,6 +247,26 @@ mod tests {
             assert!(fault.contains(expected), "{patterns:?}: {fault}");
         }
         assert_eq!(fault(&["web threads=2 [a]/throughput", "web/throughput"], true), None);
+    }
+
+    /// A report takes no others into the headline family, and a table without rows answers nothing.
+    #[test]
+    fn a_metric_of_a_solo_run_is_named_as_such() {
+        let mixed = PLAN.replace("name = \"mix\"\n", "name = \"mix\"\nsolo = true\n");
+        let cells = cells(&mixed);
+        let names = |option, pattern| {
+            let places = || places(&cells, Added::default(), &[], false);
+            check([(option, pattern)].into_iter(), places).is_ok()
+        };
+        let cases = [
+            ("mix/throughput", [true, true]),
+            ("mix solo fore/throughput", [true, true]),
+            ("mix solo fore/fore/*", [true, true]),
+            ("*fore/fore/throughput", [false, true]),
+        ];
+        for (pattern, expected) in cases {
+            assert_eq!(["--metric", MARGIN].map(|of| names(of, pattern)), expected, "{pattern}");
+        }
     }
 
     #[test]

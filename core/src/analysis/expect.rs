@@ -13,7 +13,7 @@ use crate::stats::{
     interval_of_look, interval_of_mean, log_ratios, min_rounds,
 };
 
-use super::{Analysis, Cell, Row, metric_matches};
+use super::{Analysis, Cell, Row, takes_metric};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -122,7 +122,7 @@ pub fn test(analysis: &Analysis, expectations: &[Expectation]) -> Vec<Tested> {
         let Expectation { metric, claim, .. } = expectation;
         // `*` leaves out counters where the claim needs a better direction.
         let fits = |(work, set, row): &super::Place| {
-            metric_matches(metric, &work.label, &set.name, &row.kind.name)
+            takes_metric(metric, (&work.label, work.is_solo_run), &set.name, &row.kind.name)
                 && claim.is_of(row.kind.direction)
         };
         let of_side = |side: usize| {

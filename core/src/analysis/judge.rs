@@ -265,7 +265,8 @@ fn table_of(work: &mut WorkSamples, question: &Question, refused: &mut Vec<Note>
         side.as_mut().map(|values| std::mem::take(&mut values.counted)).unwrap_or_default()
     });
     let runs = runs.collect();
-    WorkTable { name: name.clone(), axes, label, sets, fairness: None, runs }
+    let is_solo_run = work.key.is_solo_run();
+    WorkTable { name: name.clone(), is_solo_run, axes, label, sets, fairness: None, runs }
 }
 
 /// Whether a side has another metric of this name in the same set, and not this one.

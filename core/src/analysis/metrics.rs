@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::select::matches;
-use crate::model::{Direction, MetricKind, Statistic, Unit};
+use crate::model::{Direction, MetricKind, SOLO, Statistic, Unit};
 
 pub const THROUGHPUT: &str = "throughput";
 
@@ -40,6 +40,22 @@ pub fn metric_matches(pattern: &str, work: &str, set: &str, name: &str) -> bool 
         1 => matches(pattern, &format!("{set}/{name}")) || of_work(name),
         _ => of_work(&format!("{set}/{name}")),
     }
+}
+
+/// Whether `pattern` takes this metric into the headline family. One of a solo run only explains, unless the pattern
+/// has the name of a solo run: else `throughput` would spend a part of the error rate on it.
+pub fn takes_metric(
+    pattern: &str,
+    (work, is_solo_run): (&str, bool),
+    set: &str,
+    name: &str,
+) -> bool {
+    may_take(pattern, is_solo_run) && metric_matches(pattern, work, set, name)
+}
+
+/// Whether `pattern` may take some metric of such a work.
+pub fn may_take(pattern: &str, is_solo_run: bool) -> bool {
+    !is_solo_run || pattern.contains(SOLO)
 }
 
 /// Below which a change of a metric of this work and set is SAME: `usual` are the margin and that of

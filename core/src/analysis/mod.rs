@@ -57,7 +57,7 @@ pub use host::{Host, HostKind, HostRatio, OverHosts};
 pub use hosts::alike;
 pub use judge::{analyse, open_works, overlap, with_floors};
 pub use lists::{cause, grouped, once};
-pub use metrics::{Measured, metric_matches};
+pub use metrics::{Measured, metric_matches, takes_metric};
 pub use notes::{Difference, NoValue, Note, Pooled, Severity};
 pub use picture::{LatencyPicture, Pictures, SideLatency, SideTimeline, WorkPictures};
 pub use pictures::PictureBuilder;
@@ -235,6 +235,8 @@ pub struct WorkTable {
     pub label: String,
     /// The workload's name in the plan: `web`.
     pub name: String,
+    #[serde(skip)]
+    pub is_solo_run: bool,
     /// The chosen point of each axis: `threads` = `4`.
     pub axes: Vec<(String, String)>,
     pub sets: Vec<SetTable>,

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::model::{Direction, Importance, Judged, MetricKind, RunKey};
 
 use super::Family;
-use super::metrics::{Measured, margin_of, metric_matches};
+use super::metrics::{Measured, margin_of, may_take, takes_metric};
 use super::notes::Note;
 use super::samples::{Series, WorkSamples};
 use super::select::{Selection, matches};
@@ -99,18 +99,14 @@ impl Question {
 
     pub(super) fn family_of(&self, work: &WorkKey, set: &str, kind: &MetricKind) -> Family {
         let is_neutral = kind.direction == Direction::Neutral;
+        let is_solo_run = work.is_solo_run();
         let is_asked = match self.metrics.is_empty() {
-            true if self.fidelity => {
-                Measured::from_kind(kind).is_some() && !work.plan.plan.is_solo_run(&work.cell.work)
-            }
-            true => {
-                let is_argued = kind.importance == Importance::Headline && !is_neutral;
-                is_argued && !work.plan.plan.is_solo_run(&work.cell.work)
-            }
+            true if self.fidelity => Measured::from_kind(kind).is_some() && !is_solo_run,
+            true => kind.importance == Importance::Headline && !is_neutral && !is_solo_run,
             false => {
                 let label = work.label();
                 let mut patterns = self.metrics.iter();
-                patterns.any(|pattern| metric_matches(pattern, &label, set, &kind.name))
+                patterns.any(|of| takes_metric(of, (&label, is_solo_run), set, &kind.name))
             }
         };
         match () {
@@ -128,7 +124,9 @@ impl Question {
             return series.any(|series| self.judges(&work.key, series));
         }
         let may_be = |work: Option<&str>| work.is_none_or(|work| matches(work, &label));
-        let mut works = self.metrics.iter().map(|pattern| pattern.rsplitn(3, '/').nth(2));
+        let is_solo_run = work.key.is_solo_run();
+        let patterns = self.metrics.iter().filter(|pattern| may_take(pattern, is_solo_run));
+        let mut works = patterns.map(|pattern| pattern.rsplitn(3, '/').nth(2));
         self.metrics.is_empty() || works.any(may_be)
     }
 

@@ -23,6 +23,29 @@ fn solo_runs_explain_and_are_not_argued_about() {
     assert!(headlines.iter().all(|name| !name.contains(" solo ")), "{headlines:?}");
 }
 
+/// Else `throughput` would spend a part of the error rate on runs that nobody argues about.
+#[test]
+fn a_pattern_takes_solo_runs_where_it_names_them_alone() {
+    let (of_work, of_solo) =
+        ("web threads=4/web/throughput", "web solo web threads=1/web/throughput");
+    let plan = work(plan("p1", 1, &["default", "batch"]), "web solo web", 1);
+    let plan = rounds(plan, 0..10, &[1.0, 1.4]);
+    let families = |pattern: &str| {
+        let metrics = vec![pattern.to_string()];
+        let question = Question { metrics, explaining: true, ..of_variants(&plan) };
+        let found = analyse(std::slice::from_ref(&plan), &[], &question);
+        [Family::Headline, Family::Explaining].map(|family| names(&found, family))
+    };
+    for pattern in ["throughput", "web/throughput", "web/web/throughput", "*/throughput"] {
+        let [headline, explaining] = families(pattern);
+        assert_eq!(headline, [of_work], "{pattern}");
+        assert!(explaining.iter().any(|name| name == of_solo), "{pattern}: {explaining:?}");
+    }
+    for pattern in ["web solo web/throughput", "* solo */throughput"] {
+        assert_eq!(families(pattern)[0], [of_solo], "{pattern}");
+    }
+}
+
 /// A lone estimate for all formats: paired where it is judged, and where it is not.
 #[test]
 fn a_ratio_does_not_depend_on_what_is_judged() {

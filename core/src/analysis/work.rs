@@ -30,6 +30,10 @@ impl WorkKey<'_> {
         }
     }
 
+    pub fn is_solo_run(&self) -> bool {
+        self.plan.plan.is_solo_run(&self.cell.work)
+    }
+
     /// The first difference between two works of one label; `None` where they are the same.
     pub fn difference(&self, other: &WorkKey) -> Option<Difference> {
         let (plan, others) = (&self.plan.plan, &other.plan.plan);

@@ -6,6 +6,8 @@ use super::quoted;
 
 /// Margins are read and written in these many parts of a percent, so that the margin shown is the one that holds.
 pub const MARGIN_PARTS: f64 = 1e4;
+/// The option of [`Judged::patterns`] whose metrics may be any.
+pub const MARGIN: &str = "--margin";
 /// In place of the name of a metric.
 const ALL_METRICS: &str = "all";
 
@@ -64,7 +66,7 @@ impl Judged {
     pub fn patterns(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let margins = self.margins.iter().filter_map(|(metric, _)| metric.as_deref());
         let metrics = self.metrics.iter().map(|metric| ("--metric", metric.as_str()));
-        metrics.chain(margins.map(|metric| ("--margin", metric)))
+        metrics.chain(margins.map(|metric| (MARGIN, metric)))
     }
 
     /// The words of a command line.
@@ -73,7 +75,7 @@ impl Judged {
         for (metric, margin) in &self.margins {
             let metric = metric.as_ref().map_or(String::new(), |metric| format!("{metric}="));
             let percent = (margin * 100.0 * MARGIN_PARTS).round() / MARGIN_PARTS;
-            words.extend(["--margin".to_string(), format!("{metric}{percent}%")]);
+            words.extend([MARGIN.to_string(), format!("{metric}{percent}%")]);
         }
         let all = self.all_metrics.then(|| ALL_METRICS.to_string());
         for metric in self.metrics.iter().cloned().chain(all) {

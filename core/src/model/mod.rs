@@ -61,7 +61,7 @@ pub use expect::{Claim, Expectation};
 pub use feature::MissingFeature;
 pub use finding::Finding;
 pub use guest::{Guest, GuestKernel, GuestTime, GuestTimes};
-pub use judged::{Judged, MARGIN_PARTS};
+pub use judged::{Judged, MARGIN, MARGIN_PARTS};
 pub use knob::{KnobReading, legacy_pool_cpus};
 pub use lab::{CpuClocks, FidelityClass, Lab, LabModel, Migration, RunModel, ShortIdle, Stretch};
 pub use metric::{Direction, Importance, Metric, MetricKind, MetricSpec, Reading, Statistic, Unit};
@@ -69,8 +69,8 @@ pub use mistyped::mistyped;
 pub use nodes::{json_nodes, json_objects};
 pub use output::{OUTPUT_UNITS, OutputMetric, OutputPlace};
 pub use plan::{
-    Cell, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Phase, Placement, Plan, RunKey,
-    SetChange, Variant, Work, WorkerKind, WorkerSet, merged_knobs, solo_name,
+    Cell, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Phase, Placement, Plan, RunKey, SOLO,
+    SetChange, Variant, Work, WorkerKind, WorkerSet, merged_knobs, solo_name, solo_names,
 };
 pub use poolname::{MAX_POOL_NAME_BYTES, PoolName, PoolNameError};
 pub use probe::{

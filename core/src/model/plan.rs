@@ -373,15 +373,23 @@ impl Plan {
     /// Whether this work shows what a set of another one does alone: fairness needs it, and nobody
     /// argues about it.
     pub fn is_solo_run(&self, work: &Work) -> bool {
-        let sets = self.works.iter().flat_map(|of| of.sets.iter().map(move |set| (of, set)));
-        let mut names = sets.map(|(of, set)| solo_name(&of.name, &set.name));
-        names.any(|name| name == work.name)
+        // Most works need no search.
+        work.name.contains(SOLO) && solo_names(&self.works).any(|name| name == work.name)
     }
 }
 
-/// The name of the solo run of a set. Names of users have no spaces.
+/// In the name of each solo run.
+pub const SOLO: &str = " solo ";
+
+/// The name of the solo run of a set.
 pub fn solo_name(workload: &str, set: &str) -> String {
-    format!("{workload} solo {set}")
+    format!("{workload}{SOLO}{set}")
+}
+
+/// The names that solo runs of the sets of these works have, if there are any.
+pub fn solo_names<'w>(works: impl IntoIterator<Item = &'w Work>) -> impl Iterator<Item = String> {
+    let sets = works.into_iter().flat_map(|of| of.sets.iter().map(move |set| (of, set)));
+    sets.map(|(of, set)| solo_name(&of.name, &set.name))
 }
 
 impl WorkerSet {

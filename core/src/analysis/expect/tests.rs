@@ -60,6 +60,24 @@ fn a_claim_holds_fails_or_is_open() {
     }
 }
 
+/// An expectation of `throughput` would be open for good if it waited for verdicts that solo runs do not get.
+#[test]
+fn expectations_are_of_the_headline_family_where_a_plan_has_solo_runs() {
+    let plan = work(plan("p1", 1, &["default", "batch"]), "web solo web", 1);
+    let plan = rounds(plan, 0..30, &[1.0, 1.4]);
+    let works = ["web threads=4", "web solo web threads=1"];
+    let expectations =
+        ["throughput", "web solo web/throughput"].map(|of| expect(of, Claim::Better));
+    for so_many in [1, 2] {
+        let expectations = &expectations[..so_many];
+        let tested = test(&analysed(&plan, expectations), expectations);
+        for (tested, work) in tested.iter().zip(works) {
+            let of: Vec<&str> = tested.metrics.iter().map(|own| own.work.as_str()).collect();
+            assert_eq!((of, tested.outcome), (vec![work], Outcome::Holds));
+        }
+    }
+}
+
 #[test]
 fn what_is_within_the_margin_on_its_worse_side_is_not_worse() {
     use Outcome::{Holds, Open};
