@@ -328,7 +328,8 @@ mod tests {
         };
         let changes = Changes::gather(&group, &spec).unwrap();
         let [first, second, third] = &changes.0[..] else { panic!("three moments") };
-        is(0, 0, &own);
+        // Workers inherit the nice of the tests.
+        is(sched::attr(0).unwrap().nice, 0, &own);
         first.make().unwrap();
         is(17, 0, &own);
         second.make().unwrap();

@@ -101,11 +101,12 @@ mod tests {
         ("uclamp-max", "50%"),
     ];
 
-    /// Calls `body` with the tid of a thread that sleeps.
+    /// Calls `body` with the tid of a thread that sleeps, at nice 0 whatever that of the tests is.
     fn with_thread(body: impl FnOnce(i32)) {
         let ((tid_in, tid_out), (end_in, end_out)) = (channel(), channel::<()>());
         std::thread::scope(|threads| {
             threads.spawn(move || {
+                sched::set_nice(0, 0).unwrap();
                 tid_in.send(sched::own_tid()).unwrap();
                 let _ended = end_out.recv();
             });
