@@ -18,8 +18,11 @@ use crate::model::{RunKey, quoted};
 pub enum StoreError {
     #[error("cannot find where results belong: {why}")]
     NoHome { why: String },
-    #[error("no results are stored: {} does not exist", path.display())]
-    Missing { path: PathBuf },
+    #[error(
+        "no results are stored: {} {}", path.display(),
+        if *is_there { "is empty" } else { "does not exist" }
+    )]
+    Missing { path: PathBuf, is_there: bool },
     #[error("cannot {action} {}: {source}", path.display())]
     Io { action: String, path: PathBuf, source: io::Error },
     #[error("{} is not a schedlab database: {why}", path.display())]
@@ -106,7 +109,7 @@ impl Advice for StoreError {
         let elsewhere = "name another file: --db results.db";
         Some(Cow::from(match self {
             Self::NoHome { .. } => format!("set HOME or XDG_DATA_HOME, or {elsewhere}"),
-            Self::Missing { path } => format!("measure something first: schedlab run{}", named(path)),
+            Self::Missing { path, .. } => format!("measure something first: schedlab run{}", named(path)),
             Self::Io { .. } | Self::Foreign { .. } => elsewhere.to_string(),
             Self::Newer { .. } => {
                 format!("update schedlab, or leave that file alone and {elsewhere}")

@@ -27,12 +27,17 @@ pub fn check_tag(name: &str) -> Result<(), String> {
     let fits = |c: char| c.is_alphanumeric() || "-_.:/+@".contains(c);
     let count = name.chars().count();
     // `last` is the newest, whatever its tags.
-    let is_own = name != "last" && !name.starts_with("last:") && name != "all";
-    if is_own && (1..=MAX_TAG_CHARS).contains(&count) && name.chars().all(fits) {
+    if name == "last" || name.starts_with("last:") || name == "all" {
+        return Err(format!(
+            "`{}` is not a tag: it has a meaning of its own in selections",
+            clean(name)
+        ));
+    }
+    if (1..=MAX_TAG_CHARS).contains(&count) && name.chars().all(fits) {
         Ok(())
     } else {
         Err(format!(
-            "`{}` is not a tag: letters, digits and -_.:/+@, at most {MAX_TAG_CHARS} of them, and not `last`",
+            "`{}` is not a tag: letters, digits and -_.:/+@, at most {MAX_TAG_CHARS} of them",
             clean(name)
         ))
     }
@@ -58,6 +63,10 @@ mod tests {
         }
         for name in ["", "a,b", "a*", "a=b", "a b", "\u{1b}[2J", &"x".repeat(MAX_TAG_CHARS + 1)] {
             assert!(check_tag(name).is_err(), "{name}");
+        }
+        for name in ["last", "last:2", "all"] {
+            let why = check_tag(name).unwrap_err();
+            assert!(why.contains(name) && why.contains("selections"), "{why}");
         }
         assert!(check_note(" \n").is_err() && check_note("why").is_ok());
         assert!(check_note(&"x".repeat(MAX_NOTE_BYTES + 1)).is_err());

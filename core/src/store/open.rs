@@ -57,8 +57,9 @@ pub(super) fn for_reading(path: &Path) -> Result<(Connection, PathBuf), StoreErr
     let path = absolute(path)?;
     // An empty file is not a store yet, and reading does not make it one.
     let is_empty = |path: &Path| fs::metadata(path).is_ok_and(|file| file.len() == 0);
-    if !exists(&path)? || (is_empty(&path) && journal_is_empty(&path)) {
-        return Err(StoreError::Missing { path });
+    let is_there = exists(&path)?;
+    if !is_there || (is_empty(&path) && journal_is_empty(&path)) {
+        return Err(StoreError::Missing { path, is_there });
     }
     identify(&path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
@@ -97,7 +98,7 @@ pub(super) fn for_reading(path: &Path) -> Result<(Connection, PathBuf), StoreErr
 pub(super) fn for_import(path: &Path) -> Result<(Connection, PathBuf), StoreError> {
     let path = absolute(path)?;
     if !exists(&path)? {
-        return Err(StoreError::Missing { path });
+        return Err(StoreError::Missing { path, is_there: false });
     }
     identify(&path)?;
     let at = |fault: Fault| fault.at("read the database", &path);
