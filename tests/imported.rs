@@ -323,7 +323,7 @@ fn lines_of_an_export_are_known_in_any_order_and_a_wrong_one_is_named() {
     let (measured, wrong) = ("\"measured_ns\":", "\"measured_ns\":\"long\",\"was\":");
     let said = import(2, "typed", &lines.replacen(measured, wrong, 1));
     let at = lines.lines().position(|line| line.contains(measured)).unwrap() + 1;
-    let expected = format!("error: line {at} is not an event: invalid type: string");
+    let expected = format!("error: typed: line {at} is not an event: invalid type: string");
     assert!(said.starts_with(&expected), "{said}");
     assert!(said.contains("\nhint: give what `schedlab export` wrote"), "{said}");
 

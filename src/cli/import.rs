@@ -156,7 +156,7 @@ fn import_one(path: &Path, db: &Database) -> Result<(), Failure> {
         return store_all(vec![Source { name: String::new(), content }], db);
     }
     if opened.is_export() {
-        return lines(opened.reader, db.open()?, db).map_err(refused);
+        return lines(path, opened.reader, db.open()?, db).map_err(refused);
     }
     let is_named = path.extension().is_some_and(|extension| extension == "bench");
     let bytes = opened.read_all(imported::MAX_BYTES).map_err(|error| unreadable(path, &error))?;
@@ -168,12 +168,15 @@ fn import_one(path: &Path, db: &Database) -> Result<(), Failure> {
         }
         ResultFile::Bench => plan(bytes, path),
         ResultFile::Lines => {
-            let done = lines(Box::new(Cursor::new(bytes)), db.open()?, db);
-            done.map_err(|error| match error {
-                StoreError::Malformed { line: 1, why } => {
-                    neither(path, &format!("line 1 is not an event: {}", of_one_line(&why)))
-                }
-                other => refused(other),
+            let done = lines(path, Box::new(Cursor::new(bytes)), db.open()?, db);
+            done.map_err(|error| match &error {
+                StoreError::Source { source, .. } => match &**source {
+                    StoreError::Malformed { line: 1, why } => {
+                        neither(path, &format!("line 1 is not an event: {}", of_one_line(why)))
+                    }
+                    _ => refused(error),
+                },
+                _ => refused(error),
             })
         }
         ResultFile::Other => Err(other(&bytes, path)),
@@ -181,8 +184,14 @@ fn import_one(path: &Path, db: &Database) -> Result<(), Failure> {
 }
 
 /// Imports lines for as long as they come.
-fn lines(reader: Box<dyn BufRead>, mut store: Store, db: &Database) -> Result<(), StoreError> {
-    say(&store.import(reader)?, db);
+fn lines(
+    path: &Path,
+    reader: Box<dyn BufRead>,
+    mut store: Store,
+    db: &Database,
+) -> Result<(), StoreError> {
+    let name = clean_path(shown_path(path));
+    say(&store.import_all([Source { name, content: Content::Lines(reader) }])?, db);
     Ok(())
 }
 

@@ -1,6 +1,8 @@
 //! Whether a plan that comes from outside can be one of ours: its id is safe in selections
 //! and file names, its cells are the plan's, and its runs have values that can be. Pure.
 
+use std::collections::BTreeSet;
+
 use super::error::StoreError;
 use crate::model::clean;
 use crate::model::{
@@ -84,9 +86,16 @@ pub fn run(backend: &str, key: RunKey, result: &RunResult) -> Result<(), StoreEr
     if result.measured_ns == 0 && backend != SampledPlan::IMPORTED {
         return refuse("measured_ns is 0".to_string());
     }
+    if result.sets.is_empty() {
+        return refuse("it has no worker set".to_string());
+    }
+    let mut seen = BTreeSet::new();
     for set in &result.sets {
         let place = |name: &str| clean(&format!("{}/{name}", set.name));
         for Metric { kind, value } in &set.metrics {
+            if !seen.insert((&set.name, &kind.name)) {
+                return refuse(format!("`{}` stands twice", place(&kind.name)));
+            }
             let value = value.as_ref().map(|value| *value);
             if let Reading::Known(value) = value
                 && let Reading::Unknown(why) = kind.possible(value)

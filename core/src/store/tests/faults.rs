@@ -173,7 +173,10 @@ fn where_no_database_can_be_the_reason_is_reported() {
         assert_hint(&error, "--db");
     }
     let missing = Store::open_read_only(&folder.path().join("missing.db")).unwrap_err();
-    assert!(matches!(missing, StoreError::Missing { .. }), "{missing:?}");
+    assert!(matches!(missing, StoreError::Missing { is_there: false, .. }), "{missing:?}");
+    let empty = Store::open_read_only(&file).unwrap_err();
+    assert!(matches!(empty, StoreError::Missing { is_there: true, .. }), "{empty:?}");
+    assert!(!empty.to_string().contains("does not exist"), "{empty}");
     assert_eq!(files_in(folder.path()), [("file".to_string(), Vec::new())]);
 }
 
@@ -537,6 +540,12 @@ fn an_imported_run_has_no_value_that_cannot_be() {
     let skewed = [("wakeup", Unit::Ns, Statistic::Mean, 250.0)];
     imported(&[&skewed[..], &latencies(100.0, 200.0, 9000.0)[..]].concat()).unwrap();
     refusal(imported_result(|result| result.measured_ns = 0), "measured_ns is 0");
+    refusal(imported_result(|result| result.sets.clear()), "it has no worker set");
+    let doubled = imported_result(|result| {
+        let metrics = &mut result.sets[0].metrics;
+        metrics.push(metrics[0].clone());
+    });
+    refusal(doubled, "`web/throughput` stands twice");
     let taken = [latencies(100.0, 100.0, 99.0), latencies(100.0, 200.0, 300.0)];
     taken.iter().for_each(|metrics| assert_eq!(imported(metrics).unwrap().runs, 1));
     assert_eq!(imported(&executions(10.0)).unwrap().runs, 1);

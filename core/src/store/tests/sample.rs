@@ -273,6 +273,15 @@ fn any_set() -> impl Strategy<Value = SetResult> {
         )
 }
 
+/// Each metric of a set once, as runs have them.
+fn distinct(mut sets: Vec<SetResult>) -> Vec<SetResult> {
+    let mut seen = std::collections::BTreeSet::new();
+    for SetResult { name, metrics, .. } in &mut sets {
+        metrics.retain(|metric| seen.insert((name.clone(), metric.kind.name.clone())));
+    }
+    sets
+}
+
 fn any_cpus() -> impl Strategy<Value = CpuSet> {
     proptest::collection::btree_set(0..100u32, 0..4).prop_map(CpuSet::from_iter)
 }
@@ -429,7 +438,7 @@ fn any_guest() -> impl Strategy<Value = Guest> {
 fn any_outcome() -> impl Strategy<Value = Outcome> {
     let done = (
         any::<[u64; 2]>(),
-        vec(any_set(), 0..3),
+        vec(any_set(), 1..3).prop_map(distinct),
         vec(any_knob(), 0..3),
         vec(any_disturbance(), 0..3),
         (option::of(any_guest()), option::of(any_cpus()), reading(any::<u64>())),
