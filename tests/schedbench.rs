@@ -253,6 +253,19 @@ fn a_template_is_not_written_over_results_or_other_files() {
     }
 }
 
+#[test]
+fn json_of_something_else_is_neither_run_nor_shown() {
+    let home = Home::new();
+    home.write("other.json", "{\"name\":\"web\",\"Pool\":\"a\"}");
+    for action in ["run", "report", "htmlreport"] {
+        let said = home.says(2, format!("schedbench -f other.json --backend null {action}"));
+        assert!(said.contains("other.json is no .bench file") && said.contains("hint: "), "{said}");
+    }
+    home.write("sample.bench", TEMPLATE);
+    let unplanned = home.both(None, "schedbench -f sample.bench --backend null run");
+    assert!(unplanned.contains("schedlab schedbench -f sample.bench plan"), "{unplanned}");
+}
+
 /// As in the original, each option holds for the actions after it. An option after all actions holds for all.
 #[test]
 fn files_and_verbosity_hold_for_the_actions_behind_them() {

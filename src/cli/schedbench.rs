@@ -197,6 +197,7 @@ fn run_pending(step: &Step) -> Result<(), Failure> {
 }
 
 fn check(file: &BenchFile) -> Result<(), Failure> {
+    file.check_kind()?;
     file.pending()?;
     Ok(file.check_results()?)
 }
@@ -229,6 +230,7 @@ fn judge(path: &Path, tally: schedbench::Tally) -> Result<(), Failure> {
 fn report(step: &Step) -> Result<(), Failure> {
     let text = schedbench::read_text(step.file)?;
     let file = BenchFile::parse(&text, step.file)?;
+    file.check_kind()?;
     let averages = if step.words.original_averages { Averages::Original } else { Averages::Right };
     let figures = file.figures(averages)?;
     let mut out = BufWriter::new(io::stdout().lock());

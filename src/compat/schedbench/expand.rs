@@ -24,6 +24,8 @@ const BUILT_IN: (&str, &[&str]) = ("P001", &["burnwait", "70", "200000"]);
 /// The original's default pool: all CPUs.
 const WHOLE_MACHINE: &str = "Pool-0";
 
+const NO_BENCH: &str = "no .bench file: neither `Input` nor `Runs`";
+
 /// A run that is not completed, with what it inherits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pending {
@@ -62,11 +64,19 @@ impl BenchFile<'_> {
         let has_results = |run: &&Run| run.completed || !run.results.raw.is_empty();
         let why = match self.plan.runs.iter().filter(has_results).count() {
             0 if is_bench(text.as_bytes()) => return Ok(()),
-            0 => format!("{name} is there already, and no .bench file: neither `Input` nor `Runs`"),
+            0 => format!("{name} is there already, and {NO_BENCH}"),
             runs => format!("{name} is there already, with results of {runs} runs"),
         };
         let hint = "-f NEW names another file for the plan";
         Err(CompatError::usage(format!("{why}; it was left as it is"), hint))
+    }
+
+    /// Refuses JSON of something else, which has no run to make or to show.
+    pub fn check_kind(&self) -> Result<(), CompatError> {
+        if is_bench(self.text.as_bytes()) {
+            return Ok(());
+        }
+        Err(CompatError::usage(format!("{} is {NO_BENCH}", self.name), HINT))
     }
 
     /// Makes the runs. A file that already has runs is refused and keeps them. A run with too many workers is

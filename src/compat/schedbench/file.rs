@@ -224,7 +224,7 @@ fn is_zero(number: &i64) -> bool {
 pub struct BenchFile<'t> {
     pub plan: Plan<'t>,
     pub(super) name: String,
-    text: &'t str,
+    pub(super) text: &'t str,
 }
 
 /// Bytes as the text of the file at `path`, which is here a name for messages only.

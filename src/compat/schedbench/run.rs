@@ -140,7 +140,11 @@ pub fn run(
         }
     }
     if pending.is_empty() {
-        report(&format!("{}: every run is completed", clean_path(disk.path())));
+        let name = clean_path(disk.path());
+        report(&match file.plan.runs.len() {
+            0 => format!("{name}: no runs yet: schedlab schedbench -f {name} plan"),
+            _ => format!("{name}: every run is completed"),
+        });
     }
     Ok(tally)
 }
