@@ -622,6 +622,15 @@ fn every_built_in_plan_prints_and_dry_runs() {
 }
 
 #[test]
+fn what_is_no_plan_is_not_printed_as_one() {
+    let home = Home::new();
+    home.write("empty.toml", "");
+    let ran = home.says(2, "run empty.toml");
+    assert!(ran.contains("`schema` is missing"), "{ran}");
+    assert_eq!(home.says(2, "run empty.toml --print"), ran);
+}
+
+#[test]
 fn a_dry_run_counts_what_would_run() {
     let plan = "schema = 1\n[measure]\nrounds = 3\nduration = \"2s\"\nwarmup = \"1s\"\n\
         [[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\naffinity = \"0-60000\"\n\

@@ -44,6 +44,27 @@ pub fn plan(
     })
 }
 
+/// The plan on this machine or, where it has no room, on another one: too large for this machine is no fault of the
+/// plan.
+pub fn plan_anywhere(
+    source_name: &str,
+    text: &str,
+    machine: Option<&Topology>,
+    words: &Words,
+) -> Result<Plan, PlanErrors> {
+    let on = |machine: Option<&Topology>| plan(source_name, text, machine, words.clone());
+    let on_large = |cpus: u32| on(Some(&machine_of(cpus)));
+    // One for so many CPUs as no machine has may yet be right, if it fits there.
+    let on_largest = |errors| on_large(MAX_CPU + 1).map_err(|_| errors);
+    on(machine).or_else(|_| on_large(LARGE_CPUS)).or_else(on_largest)
+}
+
+/// A machine of so many CPUs, and nothing else known of it.
+pub fn machine_of(cpus: u32) -> Topology {
+    let all: CpuSet = (0..cpus).collect();
+    Topology { online: all.clone(), allowed: all, ..Topology::default() }
+}
+
 /// CPUs of a machine on which whatever grows with them has room in a plan.
 const LARGE_CPUS: u32 = 1024;
 
@@ -61,18 +82,9 @@ fn check_scales(
         let message = format!("a plan has {MAX_SCALES} scales at most, not {}", scales.len());
         return faults.add(&span, message, "these", "leave scales out");
     }
-    // Too large for this machine is no fault of the plan.
-    let large = |cpus: u32| {
-        let all: CpuSet = (0..cpus).collect();
-        Topology { online: all.clone(), allowed: all, ..Topology::default() }
-    };
     for Entry { key, key_span, .. } in scales {
         let fault = scaled(text, key).map(|text| {
-            let fault =
-                |machine: Option<&Topology>| plan(source_name, &text, machine, words.clone()).err();
-            let errors = fault(machine).and_then(|_| fault(Some(&large(LARGE_CPUS))))?;
-            // A scale for so many CPUs as no machine has may yet be right, if it fits there.
-            fault(Some(&large(MAX_CPU + 1)))?;
+            let errors = plan_anywhere(source_name, &text, machine, words).err()?;
             // Its places are in a text that nobody wrote.
             let PlanError { message, hint, .. } = errors.errors().first()?.clone();
             Some((format!("scale {}: {message}", quoted_start(key)), hint))
