@@ -1,5 +1,6 @@
 //! `schedlab test`: what plans claim, and whether it holds. Pure.
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use minijinja::{Value, context};
@@ -280,11 +281,16 @@ fn claim(tested: &Tested) -> String {
     clean(&format!("{} is {}", expectation.metric, expectation.claim))
 }
 
-/// The command that measures what is open with enough rounds.
+/// The command that measures what is open with enough rounds: the most that [`found`] names.
 fn more(of: &TestedPlan) -> Option<String> {
-    let metrics = of.tested.iter().flat_map(|tested| &tested.metrics);
-    let most = metrics.filter_map(|metric| metric.rounds).max()?;
+    let all = of.tested.iter().flat_map(|tested| tested.metrics.iter().map(move |of| (tested, of)));
+    let most = all.filter_map(|(tested, metric)| rounds(tested, metric)).max()?;
     phrases::more_rounds(of.analysis.as_ref()?, needed(most))
+}
+
+/// Those that may decide the expectation: one that fails is decided, whatever is open of it.
+fn rounds(tested: &Tested, metric: &TestedMetric) -> Option<Rounds> {
+    metric.rounds.filter(|_| tested.outcome == Outcome::Open)
 }
 
 fn needed(rounds: Rounds) -> Needed {
@@ -294,15 +300,14 @@ fn needed(rounds: Rounds) -> Needed {
     }
 }
 
-/// The results of each metric; those that decide the outcome come first, and all of them are listed
-/// where it fails.
+/// The results of each metric; those that decide the outcome come first, the one that takes most rounds before all,
+/// and all of them are listed where it fails.
 fn found(analysis: Option<&Analysis>, tested: &Tested) -> String {
     let mut metrics: Vec<&TestedMetric> = tested.metrics.iter().collect();
-    metrics.sort_by_key(|metric| metric.outcome != tested.outcome);
+    metrics.sort_by_key(|of| (of.outcome != tested.outcome, Reverse(rounds(tested, of))));
     let failing = metrics.iter().filter(|metric| metric.outcome == Outcome::Fails).count();
-    let claim = tested.expectation.claim;
     let shown: Vec<String> =
-        metrics.iter().map(|metric| measured(analysis, metric, claim)).collect();
+        metrics.iter().map(|metric| measured(analysis, metric, tested)).collect();
     if shown.is_empty() {
         "nothing was measured of it".to_string()
     } else {
@@ -310,7 +315,8 @@ fn found(analysis: Option<&Analysis>, tested: &Tested) -> String {
     }
 }
 
-fn measured(analysis: Option<&Analysis>, metric: &TestedMetric, claim: Claim) -> String {
+fn measured(analysis: Option<&Analysis>, metric: &TestedMetric, tested: &Tested) -> String {
+    let claim = tested.expectation.claim;
     let place = if metric.work == metric.set {
         format!("{} {}", metric.work, metric.metric)
     } else {
@@ -351,7 +357,7 @@ fn measured(analysis: Option<&Analysis>, metric: &TestedMetric, claim: Claim) ->
     let nothing = [&change, &zero, &why].iter().all(|part| part.is_none());
     let nothing = nothing.then(|| "was not measured on both sides".to_string());
     let parts = [Some(clean(&place)), change, zero, word, why, nothing];
-    let rounds = metric.rounds.zip(analysis).map(|(rounds, analysis)| {
+    let rounds = rounds(tested, metric).zip(analysis).map(|(rounds, analysis)| {
         format!("; {} may decide it", phrases::in_all(analysis, needed(rounds)))
     });
     phrases::joined(parts.into_iter().flatten(), " ") + &rounds.unwrap_or_default()
@@ -437,6 +443,37 @@ mod tests {
                 assert_eq!(legend, is_spoilt, "{format}: {found}");
             }
         }
+    }
+
+    #[test]
+    fn the_command_for_more_rounds_has_a_number_that_a_line_above_it_has() {
+        let analysis = testing::ordinary();
+        let of_all = Expectation {
+            variant: analysis.sides[1].label.clone(),
+            metric: "*".to_string(),
+            claim: Claim::Same,
+            why: None,
+            at: 0..0,
+        };
+        let all = crate::analysis::test(&analysis, &[of_all]).remove(0);
+        let open = |rounds: u32| TestedMetric {
+            outcome: Outcome::Open,
+            rounds: Some(Rounds::Number(rounds)),
+            ..all.metrics[0].clone()
+        };
+        let metrics: Vec<TestedMetric> = (100..107).map(open).collect();
+        let fails =
+            TestedMetric { outcome: Outcome::Fails, rounds: None, ..all.metrics[0].clone() };
+        // An expectation that fails is decided, and no command is for it.
+        let failing = [fails, open(900)].to_vec();
+        let open = Tested { outcome: Outcome::Open, metrics, ..all.clone() };
+        let fails = Tested { outcome: Outcome::Fails, metrics: failing, ..all };
+        let plan = TestedPlan::new("p".to_string(), None, vec![open, fails], analysis);
+        let mut out = Vec::new();
+        text(&[plan], &Options::default(), &mut out).unwrap();
+        let shown = testing::words(&String::from_utf8(out).unwrap());
+        assert!(shown.contains("--rounds 106") && shown.contains("about 106 rounds"), "{shown}");
+        assert!(!shown.contains("900"), "{shown}");
     }
 
     #[test]
