@@ -18,8 +18,9 @@ pub trait Backend {
     fn environment(&self) -> Environment;
 
     /// Whether the cells of a plan can be run at all, before anything runs: an error here ends
-    /// the plan. A cell that others can do without is skipped, by [`Backend::check`].
-    fn prepare(&self, _cells: &[Cell]) -> Result<(), BackendError> {
+    /// the plan. A cell that others can do without is skipped, by [`Backend::check`]. `needs_all`: none of their
+    /// kernels can be done without.
+    fn prepare(&self, _cells: &[Cell], _needs_all: bool) -> Result<(), BackendError> {
         Ok(())
     }
 

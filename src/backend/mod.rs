@@ -53,7 +53,7 @@ mod tests {
         let cpus = backend.environment().tunables["cpus"].clone();
         assert_eq!(cpus.known().as_deref(), Some("3"), "it was made from the config");
         let mut spec = spec("v", 1);
-        backend.prepare(std::slice::from_ref(&spec.cell)).unwrap();
+        backend.prepare(std::slice::from_ref(&spec.cell), true).unwrap();
         backend.check(&spec.cell).unwrap();
         let end = backend.run(&spec, &AtomicBool::new(false), &mut |_| ());
         let RunEnd::Finished(Outcome::Failed { reason }) = end else { panic!("{end:?}") };

@@ -29,10 +29,13 @@ impl Prepared {
         }
     }
 
-    /// Fails where the backend cannot run the plan, or its variants cannot take turns.
+    /// Fails where the backend cannot run the plan, or its variants cannot take turns. A test says nothing of what its
+    /// plan expects where a kernel is missing.
     pub(super) fn check_backend(&self) -> Result<(), SessionError> {
         let PlanStarted { plan, cells, environment, .. } = &self.job.started;
-        self.backend.prepare(cells)?;
+        // The nodes of a fleet have kernels of their own.
+        let needs_all = self.request.purpose == Purpose::Test && self.request.fleet.is_none();
+        self.backend.prepare(cells, needs_all)?;
         if plan.measure.turns_ns.is_none() {
             return Ok(());
         }

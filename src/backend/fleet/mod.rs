@@ -328,8 +328,8 @@ impl Backend for Fleet {
         self.inner.environment()
     }
 
-    fn prepare(&self, cells: &[Cell]) -> Result<(), BackendError> {
-        self.inner.prepare(cells)
+    fn prepare(&self, cells: &[Cell], needs_all: bool) -> Result<(), BackendError> {
+        self.inner.prepare(cells, needs_all)
     }
 
     fn check(&self, cell: &Cell) -> Result<(), BackendError> {

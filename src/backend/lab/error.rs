@@ -48,7 +48,7 @@ pub enum LabError {
     NoXenPv { kernel: String },
     #[error(transparent)]
     Guests(#[from] XenError),
-    #[error("no kernel of the plan is in the cache {}: {}", cache.display(), names.join(", "))]
+    #[error("kernels of the plan are not in the cache {}: {}", cache.display(), names.join(", "))]
     NoKernels { names: Vec<String>, cache: PathBuf },
     #[error("cannot pack {} for guests: {source}", path.display())]
     Program { path: PathBuf, source: ProgramError },

@@ -212,12 +212,12 @@ impl GuestManager {
         self.no_clocks.as_ref()
     }
 
-    /// Whether at least one of the kernels of these cells exists.
-    pub fn check_kernels(&self, cells: &[Cell]) -> Result<(), LabError> {
+    /// Whether at least one of the kernels of these cells exists, or all of them.
+    pub fn check_kernels(&self, cells: &[Cell], needs_all: bool) -> Result<(), LabError> {
         let mut seen = BTreeSet::new();
         let names = cells.iter().map(|cell| cell.variant.kernel_in(&self.lab));
         let names = names.filter(|name| seen.insert(*name));
-        one_exists(names.map(|name| (name, self.found(name).map(drop))))
+        check_exist(names.map(|name| (name, self.found(name).map(drop))), needs_all)
     }
 
     /// The first call reads the whole kernel.
@@ -501,14 +501,16 @@ fn clocks_work(
     Ok(())
 }
 
-/// Returns an error if none of these kernels exists: with the names of those that can be fetched, else with
-/// the first one's fault. One kernel is enough to run a plan.
-fn one_exists<'a>(
+/// Returns an error if none of these kernels exists, or not all do: with the names of those that can be fetched, else
+/// with the first one's fault. One kernel is enough to run a plan.
+fn check_exist<'a>(
     kernels: impl Iterator<Item = (&'a str, Result<(), KernelError>)>,
+    needs_all: bool,
 ) -> Result<(), LabError> {
     let (mut names, mut folder, mut first) = (Vec::new(), None, None);
     for (name, found) in kernels {
         match found {
+            Ok(()) if needs_all => {}
             Ok(()) => return Ok(()),
             Err(KernelError::NotCached { cache, .. }) => {
                 names.push(name.to_string());
@@ -529,7 +531,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_without_any_of_its_kernels_cannot_run() {
+    fn a_plan_without_any_of_its_kernels_cannot_run_and_a_test_needs_all() {
         let missing = |name: &str| KernelError::NotCached {
             name: name.to_string(),
             cache: "/c".into(),
@@ -537,13 +539,19 @@ mod tests {
         };
         let wrong = || KernelError::Architecture("riscv64");
         let (a, b) = ("debian:6.1", "debian:6.12");
-        assert!(one_exists([(a, Err(missing(a))), (b, Ok(()))].into_iter()).is_ok());
-        let none = one_exists(
+        let one =
+            |needs_all| check_exist([(b, Ok(())), (a, Err(missing(a)))].into_iter(), needs_all);
+        assert!(one(false).is_ok());
+        let error = one(true).unwrap_err();
+        assert!(matches!(&error, LabError::NoKernels { names, .. } if *names == [a]), "{error}");
+        assert!(check_exist([(a, Ok(())), (b, Ok(()))].into_iter(), true).is_ok());
+        let none = check_exist(
             [(a, Err(missing(a))), ("x", Err(wrong())), (b, Err(missing(b)))].into_iter(),
+            false,
         );
         let error = none.unwrap_err();
         assert!(matches!(&error, LabError::NoKernels { names, .. } if *names == [a, b]), "{error}");
-        let error = one_exists([("x", Err(wrong()))].into_iter()).unwrap_err();
+        let error = check_exist([("x", Err(wrong()))].into_iter(), false).unwrap_err();
         assert!(matches!(error, LabError::Kernel(KernelError::Architecture(_))), "{error}");
     }
 }

@@ -97,8 +97,8 @@ impl Backend for Lab {
         Some((self.guests.lab().clone(), why))
     }
 
-    fn prepare(&self, cells: &[Cell]) -> Result<(), BackendError> {
-        Ok(self.guests.check_kernels(cells)?)
+    fn prepare(&self, cells: &[Cell], needs_all: bool) -> Result<(), BackendError> {
+        Ok(self.guests.check_kernels(cells, needs_all)?)
     }
 
     fn check(&self, cell: &Cell) -> Result<(), BackendError> {
