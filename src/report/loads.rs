@@ -58,8 +58,18 @@ fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Res
         let legend = "Above 1 is better, of times too. + BETTER, - WORSE, = SAME, no sign: open.";
         page.wrapped(Tone::Plain, "", legend);
     }
+    if !lines.iter().flat_map(|(_, points)| points).all(|point| point.has_ratio(analysis)) {
+        let legend = format!(
+            "Where a value is 0 there is no ratio: a difference to the baseline has its unit. {NONE}: \
+             not measured on both sides, or 0 on both."
+        );
+        page.wrapped(Tone::Plain, "", &legend);
+    }
     out.write_all(page.text().as_bytes())
 }
+
+/// In place of a ratio, where there is no difference either.
+const NONE: &str = "none";
 
 type Limits = Option<[f64; 2]>;
 
@@ -71,8 +81,17 @@ pub struct Point<'a> {
 
 impl Point<'_> {
     fn format_better(&self, analysis: &Analysis, side: usize) -> String {
-        let Some((better, _, sign)) = self.better(analysis, side) else { return "? ".to_string() };
-        format!("{}{sign:1}", ratio(better))
+        if let Some((better, _, sign)) = self.better(analysis, side) {
+            return format!("{}{sign:1}", ratio(better));
+        }
+        match self.difference(analysis, side) {
+            Some((difference, sign)) => format!("{difference}{sign:1}"),
+            None => format!("{NONE} "),
+        }
+    }
+
+    fn has_ratio(&self, analysis: &Analysis) -> bool {
+        (1..analysis.sides.len()).all(|side| self.better(analysis, side).is_some())
     }
 
     /// How many times as good as the baseline, its 95 % interval unless it is exact, and a sign of the
@@ -130,30 +149,44 @@ mod tests {
     use crate::model::Unit;
     use crate::report::testing::{self, HIGHER, LOWER, headline, render, values, words};
 
-    #[test]
-    fn loads_are_columns_and_better_is_above_1() {
+    /// A report of works with these axes, each with one row.
+    fn shown(works: Vec<(&[(&str, &str)], Row)>) -> String {
         let mut analysis = testing::ordinary();
-        let row = |metric: &str, direction, verdict, of: f64| {
-            let cell = values(of, 0.0).judged(verdict, of, of, of);
-            headline(metric, Unit::OpsPerS, direction, vec![values(1.0, 0.0), cell])
-        };
-        let work = |axes: &[(&str, &str)], row: Row| {
-            let mut work = analysis.works[0].clone();
-            work.name = "w".to_string();
+        let own = analysis.works[0].clone();
+        let works = works.into_iter().map(|(axes, row)| {
+            let mut work = WorkTable { name: "w".to_string(), ..own.clone() };
             work.axes = axes.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
             work.sets.truncate(1);
             work.sets[0].rows = vec![row];
             work
+        });
+        analysis.works = works.collect();
+        words(&render(&LOADS, &analysis, Options::default()))
+    }
+
+    #[test]
+    fn loads_are_columns_and_better_is_above_1() {
+        let row = |metric: &str, direction, verdict, of: f64| {
+            let cell = values(of, 0.0).judged(verdict, of, of, of);
+            headline(metric, Unit::OpsPerS, direction, vec![values(1.0, 0.0), cell])
         };
-        let works = vec![
-            work(&[("threads", "16x")], row("rate", HIGHER, Verdict::Better, 1.5)),
-            work(&[("threads", "2x")], row("rate", HIGHER, Verdict::Same, 1.0)),
-            work(&[("n", "1"), ("load", "0.5x")], row("time", LOWER, Verdict::Worse, 2.0)),
-            work(&[("n", "1")], row("other", HIGHER, Verdict::Better, 3.0)),
-        ];
-        analysis.works = works;
-        let shown = words(&render(&LOADS, &analysis, Options::default()));
+        let shown = shown(vec![
+            (&[("threads", "16x")], row("rate", HIGHER, Verdict::Better, 1.5)),
+            (&[("threads", "2x")], row("rate", HIGHER, Verdict::Same, 1.0)),
+            (&[("n", "1"), ("load", "0.5x")], row("time", LOWER, Verdict::Worse, 2.0)),
+            (&[("n", "1")], row("other", HIGHER, Verdict::Better, 3.0)),
+        ]);
         assert!(shown.contains("0.5x 2x 16x w rate 1.000= 1.500+ w n=1 time 0.500- "), "{shown}");
-        assert!(!shown.contains("other"), "{shown}");
+        assert!(!shown.contains("other") && !shown.contains("no ratio"), "{shown}");
+    }
+
+    #[test]
+    fn where_there_is_no_ratio_stands_a_difference_or_that_there_is_none() {
+        let row = |of: f64| {
+            headline("rate", Unit::OpsPerS, HIGHER, vec![values(0.0, 0.0), values(of, 0.0)])
+        };
+        let shown = shown(vec![(&[("load", "1x")], row(5.0)), (&[("load", "2x")], row(0.0))]);
+        assert!(shown.contains("w rate +5.00 /s none ") && shown.contains("no ratio"), "{shown}");
+        assert!(!shown.contains('?'), "{shown}");
     }
 }
