@@ -3,7 +3,7 @@
 //! Input: patterns, cells of plans, metrics that stored runs have. What runs will have is
 //! foreseen from their workloads. Pure.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::analysis::{metric_matches, takes_metric};
 use crate::model::{
@@ -51,7 +51,7 @@ impl<'a> Added<'a> {
     }
 }
 
-/// The metrics of the foreground sets of these cells: those that runs measured so have, and those
+/// The metrics of the foreground sets of these cells, each once: those that runs measured so have, and those
 /// that `stored` ones had. `by_variant`: names of works include the variant.
 pub fn places<'a>(
     cells: &'a [Cell],
@@ -60,24 +60,31 @@ pub fn places<'a>(
     by_variant: bool,
 ) -> impl Iterator<Item = Place> + 'a {
     let solo_runs: HashSet<String> = solo_names(cells.iter().map(|cell| &cell.work)).collect();
-    let sets = cells.iter().flat_map(move |cell| {
-        let is_solo_run = solo_runs.contains(&cell.work.name);
-        let work = if by_variant {
-            format!("{} [{}]", cell.work.label(), cell.variant.name)
-        } else {
-            cell.work.label()
-        };
-        let sets = cell.work.sets.iter().filter(|set| !set.background);
-        let partners = partners(&cell.work);
-        sets.map(move |set| ((work.clone(), is_solo_run), partners.clone(), set))
+    let mut of_sets: HashMap<&str, Vec<&MetricKind>> = HashMap::new();
+    for metric in stored {
+        of_sets.entry(&metric.set).or_default().push(&metric.kind);
+    }
+    let mut seen = HashSet::new();
+    let works = cells.iter().filter_map(move |cell| {
+        let variant = by_variant.then(|| format!(" [{}]", cell.variant.name));
+        let label = cell.work.label() + &variant.unwrap_or_default();
+        // Other variants of a work have the same metrics.
+        seen.insert(label.clone()).then_some((label, cell))
     });
-    sets.flat_map(move |((work, is_solo_run), partners, set)| {
-        let stored = stored.iter().filter(|metric| metric.set == set.name);
-        let kinds = foreseen(set).into_iter().chain(probed(set, added.probes, &partners));
-        let kinds = kinds.chain(added.takes_turns.then(late_to_early));
-        let kinds = kinds.chain(stored.map(|metric| metric.kind.clone()));
-        let set = &set.name;
-        kinds.map(move |kind| Place { work: work.clone(), is_solo_run, set: set.clone(), kind })
+    works.flat_map(move |(work, cell)| {
+        let is_solo_run = solo_runs.contains(&cell.work.name);
+        let partners = partners(&cell.work);
+        let mut places = Vec::new();
+        for set in cell.work.sets.iter().filter(|set| !set.background) {
+            let stored = of_sets.get(set.name.as_str()).into_iter().flatten().copied().cloned();
+            let kinds = foreseen(set).into_iter().chain(probed(set, added.probes, &partners));
+            let kinds = kinds.chain(added.takes_turns.then(late_to_early)).chain(stored);
+            places.extend(kinds.map(|kind| {
+                let (work, set) = (work.clone(), set.name.clone());
+                Place { work, is_solo_run, set, kind }
+            }));
+        }
+        places
     })
 }
 
