@@ -17,7 +17,7 @@ use crate::sys::{Host, sched, scheduler, thread};
 
 use super::error::{Cause, SettingError};
 use super::live::LiveSettings;
-use super::pool::Form;
+use super::pool::{Form, sets_cpu};
 use super::setting::{NO_SLICE, policy_name};
 use super::task::try_on_self;
 use super::{
@@ -44,6 +44,14 @@ pub fn check(cell: &Cell, host: &Host) -> Result<(), Vec<Missing>> {
     missing.extend(check_outside(knobs, host, &cpu_place));
     missing.extend(check_cgroups(cell, host, &cpu_place));
     let sets = &cell.work.sets;
+    let of_pool = match pool.as_ref().map(|pool| &pool.form) {
+        Some(Form::Found(place) | Form::New(place)) => Some(place.clone()),
+        _ => None,
+    };
+    let of_cpu = || cpu_place().ok().filter(|_| sets_cpu(cell));
+    let mut places = of_pool.into_iter().chain(of_cpu());
+    let real_time = |place| sets.iter().find_map(|set| no_rt_runtime(cell, set, host, &place));
+    missing.extend(places.find_map(real_time));
     if sets.iter().any(|set| set.knobs.is_empty()) {
         missing.extend(check_workers(knobs));
     }
@@ -176,8 +184,7 @@ fn check_cgroups(
             })
         })
     };
-    let real_time = cell.work.sets.iter().find_map(|set| no_rt_runtime(cell, set, host, &place));
-    groups.iter().filter_map(|group| check(group).err()).chain(real_time).collect()
+    groups.iter().filter_map(|group| check(group).err()).collect()
 }
 
 /// Under CONFIG_RT_GROUP_SCHED a cgroup of version 1 that is made for the run has no real-time runtime.
@@ -200,7 +207,8 @@ fn no_rt_runtime(cell: &Cell, set: &WorkerSet, host: &Host, place: &Place) -> Op
         policy_name(all.find_map(policy)?.number()),
         file.display()
     );
-    let hint = "leave out [cgroup], or run this plan in the lab: schedlab run PLAN --backend lab";
+    let hint = "leave out [cgroup], pool and cgroup-*, or run this plan in the lab: \
+                schedlab run PLAN --backend lab";
     Some(of_set(set, "", Missing { knob: "policy".to_string(), message, hint: hint.to_string() }))
 }
 

@@ -97,7 +97,7 @@ pub fn find(cell: &Cell, host: &Host) -> Result<Option<Pool>, PoolError> {
 
 /// Whether the variant sets something in the CPU controller of the run's cgroup, or worker sets have
 /// cgroups in it.
-fn sets_cpu(cell: &Cell) -> bool {
+pub fn sets_cpu(cell: &Cell) -> bool {
     let of_cgroups = registry().filter(|knob| knob.scope() == Scope::Cgroup);
     !cell.work.cgroups.is_empty()
         || of_cgroups.map(|knob| knob.field.name).any(|name| cell.variant.knobs.contains_key(name))
@@ -177,7 +177,8 @@ pub fn partition_state(host: &Host, folder: &Path, refused: Option<&str>) -> Rea
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::variant::testing::{Machine, pooled};
+    use crate::model::WorkerSet;
+    use crate::variant::testing::{Machine, knobs, pooled};
     use crate::variant::{Applied, apply, check};
 
     const ROOT: &str = "/sys/fs/cgroup";
@@ -361,6 +362,36 @@ mod tests {
         }
         applied.undo().unwrap();
         assert_eq!(machine.all(), before);
+    }
+
+    /// Where both controllers are in one hierarchy of version 1, the cgroup of a pool has no real-time runtime.
+    #[test]
+    fn real_time_policies_are_not_for_pools_of_version_1_that_limit_real_time() {
+        let machine = Machine::new();
+        let mounts = "2 1 0:1 / /v1 rw - cgroup none rw,cpuset,cpu,cpuacct";
+        machine.lay("/proc/self/mountinfo", mounts);
+        machine.lay("/proc/self/cgroup", "2:cpuset,cpu,cpuacct:/\n");
+        for (name, text) in [
+            ("cgroup.procs", "1\n"),
+            ("cpuset.cpus", "0-3\n"),
+            ("cpuset.mems", "0\n"),
+            ("cpu.shares", "1024\n"),
+        ] {
+            machine.lay(&format!("/v1/{name}"), text);
+        }
+        let mut plain = pooled(&[], "bench", Some("1-2"));
+        plain.work.sets.push(WorkerSet::default());
+        let mut fifo = plain.clone();
+        fifo.work.sets[0].knobs = knobs(&[("policy", "fifo"), ("priority", "1")]);
+        let no_runtime = |cell: &Cell| {
+            let missing = check(cell, &machine.host).err().unwrap_or_default();
+            missing.iter().any(|one| one.message.contains("/v1/cpu.rt_runtime_us"))
+        };
+        assert!(!no_runtime(&fifo), "the kernel has no CONFIG_RT_GROUP_SCHED");
+        machine.lay("/v1/cpu.rt_runtime_us", "950000\n");
+        assert!(no_runtime(&fifo) && !no_runtime(&plain));
+        machine.lay("/proc/sys/kernel/sched_rt_runtime_us", "-1\n");
+        assert!(!no_runtime(&fifo), "real-time tasks have no limit");
     }
 
     #[test]
