@@ -5,7 +5,7 @@
 use schedlab::model::{Direction, LookRule};
 use schedlab::stats::{Comparison, Family, Judged, Rounds, Schedule, Verdict, judge, replay};
 
-use super::{Measure, Reach, Row};
+use super::{Figure, Reach, Row, beyond, same};
 use schedlab::stats::simulate::{Noise, Random};
 
 /// Plans of a row.
@@ -144,14 +144,6 @@ const FIXED: Simulation = Simulation { rule: Rule::Fixed(QUICK_ROUNDS), ..A_A };
 const STILL: Simulation =
     Simulation { scatter: 0.45, rule: Rule::UntilDecided { budget: 40, added: 0 }, ..A_A };
 
-const fn same(name: &'static str, measure: fn() -> Result<f64, String>) -> Row {
-    Row { name, unit: "%", reach: Reach::Below(5.0), measure: Measure::Exact(measure) }
-}
-
-const fn decided(name: &'static str, reach: Reach, measure: fn() -> Result<f64, String>) -> Row {
-    Row { name, unit: "%", reach, measure: Measure::Exact(measure) }
-}
-
 pub const ROWS: [Row; 31] = [
     same("A/A headline: 21 rounds, normal", || FIXED.alarms(Noise::Normal)),
     same("A/A headline: 21 rounds, log-normal", || FIXED.alarms(Noise::LogNormal)),
@@ -190,26 +182,26 @@ pub const ROWS: [Row; 31] = [
     same("A/A restless: correlated from run to run", || A_A.on(MEMORY)),
     same("A/A restless: all three", || A_A.on(RESTLESS)),
     same("A/A restless: all three, 21 rounds", || FIXED.on(RESTLESS)),
-    decided("quick decided: by default", Reach::AtLeast(80.0), || quick(TAIL_MARGIN, 1.0, 0.0)),
-    decided("quick decided: margins 2 %", Reach::None, || quick(0.02, 1.0, 0.0)),
-    decided("quick decided: of latencies 5 %", Reach::None, || quick(0.05, 1.0, 0.0)),
-    decided("quick decided: scatter 0.7 times", Reach::AtLeast(80.0), || {
+    Row::exact("quick decided: by default", Reach::AtLeast(80.0), || quick(TAIL_MARGIN, 1.0, 0.0)),
+    beyond("quick decided: margins 2 %", || quick(0.02, 1.0, 0.0)),
+    beyond("quick decided: of latencies 5 %", || quick(0.05, 1.0, 0.0)),
+    Row::exact("quick decided: scatter 0.7 times", Reach::AtLeast(80.0), || {
         quick(TAIL_MARGIN, 0.7, 0.0)
     }),
-    decided("quick decided: scatter 1.4 times", Reach::None, || quick(TAIL_MARGIN, 1.4, 0.0)),
-    decided("quick decided: works without hope give up", Reach::None, || {
+    beyond("quick decided: scatter 1.4 times", || quick(TAIL_MARGIN, 1.4, 0.0)),
+    beyond("quick decided: works without hope give up", || {
         Ok(Simulation { is_changed: true, gives_up: true, ..A_A }.decided())
     }),
-    decided("quick decided: the same, scatter 1.4 times", Reach::None, || {
+    beyond("quick decided: the same, scatter 1.4 times", || {
         Ok(Simulation { is_changed: true, gives_up: true, scatter: 1.4, ..A_A }.decided())
     }),
-    decided("quick decided: 15 % of runs spoilt", Reach::None, || quick(TAIL_MARGIN, 1.0, 0.15)),
-    decided("quick decided: 21 rounds fixed", Reach::None, || {
+    beyond("quick decided: 15 % of runs spoilt", || quick(TAIL_MARGIN, 1.0, 0.15)),
+    beyond("quick decided: 21 rounds fixed", || {
         Ok(Simulation { is_changed: true, ..FIXED }.decided())
     }),
 ];
 
-fn quick(latency_margin: f64, scatter: f64, spoilt: f64) -> Result<f64, String> {
+fn quick(latency_margin: f64, scatter: f64, spoilt: f64) -> Figure {
     Ok(Simulation { is_changed: true, latency_margin, scatter, spoilt, ..A_A }.decided())
 }
 
@@ -358,12 +350,12 @@ impl Simulation {
         (1..=VARIANTS).flat_map(of).collect()
     }
 
-    fn on(&self, machine: Machine) -> Result<f64, String> {
+    fn on(&self, machine: Machine) -> Figure {
         Simulation { machine, ..*self }.alarms(Noise::Normal)
     }
 
     /// Percentage of plans with a false difference.
-    fn alarms(&self, noise: Noise) -> Result<f64, String> {
+    fn alarms(&self, noise: Noise) -> Figure {
         let simulation = Simulation { noise, ..*self };
         let hits = (0..PLANS).filter(|plan| {
             let is_false = |one: &Judged| matches!(one.verdict, Verdict::Better | Verdict::Worse);

@@ -11,52 +11,40 @@ use std::time::Duration;
 use schedlab::sys::{clock, sched};
 use serde_json::Value;
 
-use crate::{Measure, Reach, Row, Shared};
+use crate::{Figure, Figures, Reach, Row, Shared, end, schedlab};
 
-pub const CALIBRATION: Row = Row {
-    name: "burnwait 70 200000 alone: CV of throughput, 10 runs",
-    unit: "%",
-    reach: Reach::None,
-    measure: Measure::Once(|| CALIBRATED.get(calibrate).map(|both| both.0)),
-};
+pub const CALIBRATION: Row =
+    Row::once("burnwait 70 200000 alone: CV of throughput, 10 runs", "%", Reach::None, || {
+        CALIBRATED.get(calibrate).map(|both| both.0)
+    });
 
-pub const CALIBRATION_TO_THE_PROGRAM: Row = Row {
-    name: "burnwait: the same / that of schedbench's worker",
-    unit: "",
-    reach: Reach::Below(1.0),
-    measure: Measure::Once(|| {
+pub const CALIBRATION_TO_THE_PROGRAM: Row =
+    Row::once("burnwait: the same / that of schedbench's worker", "", Reach::Below(1.0), || {
         let (ours, theirs) = CALIBRATED.get(calibrate)?;
         Ok(ours / theirs?)
-    }),
-};
+    });
 
-pub const CPU_TIME: Row = Row {
-    name: "burnwait: CPU time from schedstat's, the worst of 7 workers",
-    unit: "%",
-    reach: Reach::Below(0.5),
-    measure: Measure::Once(|| ACCOUNTED.get(account).map(|both| both.0)),
-};
+pub const CPU_TIME: Row = Row::once(
+    "burnwait: CPU time from schedstat's, the worst of 7 workers",
+    "%",
+    Reach::Below(0.5),
+    || ACCOUNTED.get(account).map(|both| both.0),
+);
 
-pub const CPU_TIME_OF_THE_FAMILY: Row = Row {
-    name: "burnwait: the same of all, with overhead, from rusage's",
-    unit: "%",
-    reach: Reach::None,
-    measure: Measure::Once(|| ACCOUNTED.get(account).map(|both| both.1)),
-};
+pub const CPU_TIME_OF_THE_FAMILY: Row =
+    Row::once("burnwait: the same of all, with overhead, from rusage's", "%", Reach::None, || {
+        ACCOUNTED.get(account).map(|both| both.1)
+    });
 
-pub const OVERCOMMITTED: Row = Row {
-    name: "burnwait 70 0, N CPUs overcommitted 2x: CPUs used / N",
-    unit: "",
-    reach: Reach::AtLeast(0.99),
-    measure: Measure::Once(|| used("0")),
-};
+pub const OVERCOMMITTED: Row = Row::once(
+    "burnwait 70 0, N CPUs overcommitted 2x: CPUs used / N",
+    "",
+    Reach::AtLeast(0.99),
+    || used("0"),
+);
 
-pub const OVERCOMMITTED_SAMPLE: Row = Row {
-    name: "burnwait 70 200000: the same",
-    unit: "",
-    reach: Reach::AtLeast(0.99),
-    measure: Measure::Once(|| used("200000")),
-};
+pub const OVERCOMMITTED_SAMPLE: Row =
+    Row::once("burnwait 70 200000: the same", "", Reach::AtLeast(0.99), || used("200000"));
 
 const RUNS: usize = 10;
 
@@ -88,7 +76,7 @@ fn variation_percent(values: &[f64]) -> f64 {
 }
 
 /// Throughput of one run of schedbench's worker, from its first report to the next.
-fn program(cpu: u32) -> Result<f64, String> {
+fn program(cpu: u32) -> Figure {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").map_err(|error| error.to_string())?;
     let mhz = cpuinfo.lines().find(|line| line.starts_with("cpu MHz"));
     let mhz: Option<f64> = mhz.and_then(|line| line.split(": ").nth(1)?.trim().parse().ok());
@@ -130,7 +118,7 @@ fn set(args: &[&str], count: usize) -> Value {
 /// The reports of each worker of one run.
 type Reports = BTreeMap<(u64, u64), Vec<Value>>;
 
-fn rates(workers: &Reports) -> Result<Vec<f64>, String> {
+fn rates(workers: &Reports) -> Figures {
     let ends = workers.values().map(|reports| reports.first().zip(reports.last()));
     let rates = ends.map(|ends| ends.map(|(first, last)| rate(first, last)));
     rates.collect::<Option<_>>().ok_or("no reports".to_string())
@@ -156,19 +144,12 @@ fn start(home: &Path, sets: &[Value], cpu: Option<u32>, seconds: u32) -> Result<
         "Label": "bench", "WorkerSets": sets, "Cpus": cpu.map(|cpu| [cpu]),
         "RuntimeSeconds": seconds }] });
     std::fs::write(home.join("test.bench"), file.to_string()).map_err(|e| e.to_string())?;
-    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
-    command.args(["schedbench", "run"]).current_dir(home).env("HOME", home);
-    for variable in ["XDG_DATA_HOME", "XDG_STATE_HOME"] {
-        command.env_remove(variable);
-    }
+    let mut command = schedlab(home, &["schedbench", "run"]);
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(|e| e.to_string())
 }
 
-fn finish(home: &Path, mut child: Child) -> Result<Reports, String> {
-    let status = child.wait().map_err(|error| error.to_string())?;
-    if !status.success() {
-        return Err(format!("schedlab schedbench ended with {status}"));
-    }
+fn finish(home: &Path, child: Child) -> Result<Reports, String> {
+    end(child)?;
     let text = std::fs::read_to_string(home.join("test.bench")).map_err(|e| e.to_string())?;
     let file: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     let raw = file["Runs"][0]["Results"]["Raw"].as_array().ok_or("no results")?;
@@ -236,7 +217,7 @@ fn children(of: u32) -> Vec<u32> {
 }
 
 /// The share of all CPUs used by workers that want twice as many.
-fn used(wait_ns: &str) -> Result<f64, String> {
+fn used(wait_ns: &str) -> Figure {
     let args = ["burnwait", "70", wait_ns];
     let cpus = std::thread::available_parallelism().map_err(|error| error.to_string())?.get();
     let want: f64 = utilisations(&schedbench(&[set(&args, 1)], Some(0), 1)?).sum();

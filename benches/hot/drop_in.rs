@@ -6,82 +6,56 @@ use std::time::{Duration, Instant};
 
 use schedlab::sys::sched;
 
-use super::{Measure, Reach, Row};
+use super::{Figure, Figures, Reach, Row, alternating, of_status};
 
 // Starts of the program differ by 2.5 % either way at 256 KiB, pairs by 3 %: the median of 15
 // of them by less than 1 %.
 
 pub const RATIOS: [Row; 6] = [
-    Row {
-        name: "schbench -C: request p50 / the program's, 15 pairs",
-        unit: "",
-        reach: Reach::NearOne(0.02),
-        measure: Measure::Pairs(|| calibrate("-C -t 1 -r 2")),
-    },
-    Row {
-        name: "schbench -C -F 128: the same",
-        unit: "",
-        reach: Reach::NearOne(0.02),
-        measure: Measure::Pairs(|| calibrate("-C -t 1 -r 2 -F 128")),
-    },
-    Row {
-        name: "schbench -C -F 32 -n 50: the same",
-        unit: "",
-        reach: Reach::NearOne(0.02),
-        measure: Measure::Pairs(|| calibrate("-C -t 1 -r 2 -F 32 -n 50")),
-    },
-    Row {
-        name: "schbench: saturated RPS / the program's, 10 pairs",
-        unit: "",
-        reach: Reach::NearOne(0.01),
-        measure: Measure::Pairs(|| pairs(10, "-r 4", None, |text| after(text, "", "average rps:"))),
-    },
-    Row {
-        name: "schbench -L -F 128 -n 2 -t 8: RPS / the program's, 10 pairs",
-        unit: "",
-        reach: Reach::NearOne(0.01),
-        measure: Measure::Pairs(|| {
-            pairs(10, "-L -F 128 -n 2 -t 8 -r 4", None, |text| after(text, "", "average rps:"))
-        }),
-    },
-    Row {
-        name: "schbench -p 64 -t 1 on one CPU: ops/s / the program's, 10 pairs",
-        unit: "",
-        reach: Reach::AtLeast(1.0),
-        measure: Measure::Pairs(|| {
-            pairs(10, "-p 64 -t 1 -r 2", Some(0), |text| after(text, "", "avg worker transfer:"))
-        }),
-    },
+    Row::pairs(
+        "schbench -C: request p50 / the program's, 15 pairs",
+        "",
+        Reach::NearOne(0.02),
+        || calibrate("-C -t 1 -r 2"),
+    ),
+    Row::pairs("schbench -C -F 128: the same", "", Reach::NearOne(0.02), || {
+        calibrate("-C -t 1 -r 2 -F 128")
+    }),
+    Row::pairs("schbench -C -F 32 -n 50: the same", "", Reach::NearOne(0.02), || {
+        calibrate("-C -t 1 -r 2 -F 32 -n 50")
+    }),
+    Row::pairs(
+        "schbench: saturated RPS / the program's, 10 pairs",
+        "",
+        Reach::NearOne(0.01),
+        || pairs(10, "-r 4", None, |text| after(text, "", "average rps:")),
+    ),
+    Row::pairs(
+        "schbench -L -F 128 -n 2 -t 8: RPS / the program's, 10 pairs",
+        "",
+        Reach::NearOne(0.01),
+        || pairs(10, "-L -F 128 -n 2 -t 8 -r 4", None, |text| after(text, "", "average rps:")),
+    ),
+    Row::pairs(
+        "schbench -p 64 -t 1 on one CPU: ops/s / the program's, 10 pairs",
+        "",
+        Reach::AtLeast(1.0),
+        || pairs(10, "-p 64 -t 1 -r 2", Some(0), |text| after(text, "", "avg worker transfer:")),
+    ),
 ];
 
 pub const SIZES: [Row; 4] = [
-    Row {
-        name: "schbench -m 4 -t 256 -F 16 -n 1: peak memory",
-        unit: "MB",
-        reach: Reach::Below(30.0),
-        measure: Measure::Once(|| peak_mb(env!("CARGO_BIN_EXE_schedlab"), &["schbench"])),
-    },
-    Row {
-        name: "schbench, the program: the same",
-        unit: "MB",
-        reach: Reach::None,
-        measure: Measure::Once(|| peak_mb("schbench", &[])),
-    },
-    Row {
-        name: "schbench -t 2000 -r 3: time beyond 3 s",
-        unit: "s",
-        reach: Reach::Below(1.0),
-        measure: Measure::Once(|| late_s(env!("CARGO_BIN_EXE_schedlab"), &["schbench"])),
-    },
-    Row {
-        name: "schbench, the program: the same",
-        unit: "s",
-        reach: Reach::None,
-        measure: Measure::Once(|| late_s("schbench", &[])),
-    },
+    Row::once("schbench -m 4 -t 256 -F 16 -n 1: peak memory", "MB", Reach::Below(30.0), || {
+        peak_mb(env!("CARGO_BIN_EXE_schedlab"), &["schbench"])
+    }),
+    Row::once("schbench, the program: the same", "MB", Reach::None, || peak_mb("schbench", &[])),
+    Row::once("schbench -t 2000 -r 3: time beyond 3 s", "s", Reach::Below(1.0), || {
+        late_s(env!("CARGO_BIN_EXE_schedlab"), &["schbench"])
+    }),
+    Row::once("schbench, the program: the same", "s", Reach::None, || late_s("schbench", &[])),
 ];
 
-fn calibrate(options: &str) -> Result<Vec<f64>, String> {
+fn calibrate(options: &str) -> Figures {
     pairs(15, options, None, |text| after(text, "Request Latencies", "50.0th:"))
 }
 
@@ -91,21 +65,10 @@ fn pairs(
     options: &str,
     cpu: Option<u32>,
     figure: fn(&str) -> Option<f64>,
-) -> Result<Vec<f64>, String> {
+) -> Figures {
     let ours = || figure_of(env!("CARGO_BIN_EXE_schedlab"), &["schbench"], options, cpu, figure);
     let theirs = || figure_of("schbench", &[], options, cpu, figure);
-    let mut ratios = Vec::with_capacity(count);
-    for pair in 0..count {
-        let (ours, theirs) = if pair % 2 == 0 {
-            let theirs = theirs()?;
-            (ours()?, theirs)
-        } else {
-            let ours = ours()?;
-            (ours, theirs()?)
-        };
-        ratios.push(ours / theirs);
-    }
-    Ok(ratios)
+    alternating(count, ours, theirs)
 }
 
 /// Makes one run, pinned to `cpu` if one is given, and reads a figure from its output.
@@ -115,7 +78,7 @@ fn figure_of(
     options: &str,
     cpu: Option<u32>,
     figure: fn(&str) -> Option<f64>,
-) -> Result<f64, String> {
+) -> Figure {
     let mut command = Command::new(program);
     command.args(first).args(options.split(' ')).stdin(Stdio::null());
     // A child begins with the CPUs of the thread that makes it.
@@ -143,18 +106,14 @@ fn missing(error: &std::io::Error) -> String {
 }
 
 /// The largest resident size of one run, as the kernel keeps it.
-fn peak_mb(program: &str, first: &[&str]) -> Result<f64, String> {
+fn peak_mb(program: &str, first: &[&str]) -> Figure {
     let mut command = Command::new(program);
     command.args(first).args("-m 4 -t 256 -F 16 -n 1 -r 3".split(' '));
     command.stdin(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| missing(&error))?;
     let mut peak_kib = 0.0f64;
     while child.try_wait().map_err(|error| error.to_string())?.is_none() {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
-        let status = status.unwrap_or_default();
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let peak = peak.and_then(|text| text.trim().trim_end_matches(" kB").parse().ok());
-        peak_kib = peak_kib.max(peak.unwrap_or(0.0));
+        peak_kib = peak_kib.max(of_status(child.id(), "VmHWM:").unwrap_or(0.0));
         std::thread::sleep(Duration::from_millis(20));
     }
     if peak_kib > 0.0 { Ok(peak_kib / 1000.0) } else { Err("it was never seen".to_string()) }
@@ -163,7 +122,7 @@ fn peak_mb(program: &str, first: &[&str]) -> Result<f64, String> {
 /// 2,000 workers of one lock for each CPU may take minutes to let go of it, also the program's.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn late_s(program: &str, first: &[&str]) -> Result<f64, String> {
+fn late_s(program: &str, first: &[&str]) -> Figure {
     let mut command = Command::new(program);
     command.args(first).args("-t 2000 -r 3".split(' ')).stdin(Stdio::null()).stderr(Stdio::null());
     let began = Instant::now();

@@ -7,7 +7,7 @@ use schedlab::stats::{
 };
 
 use super::adaptive::{MARGINS, QUICK, VARIANTS};
-use super::{Measure, Reach, Row};
+use super::{Figure, Reach, Row, beyond, same};
 use schedlab::stats::simulate::{Noise, Random};
 
 /// Fleets of a row.
@@ -54,16 +54,8 @@ const DIFFER: Fleet = Fleet { between: 0.02, ..ALIKE };
 const UNEVEN: Fleet = Fleet { has_bursty: true, rounds: [3, 21], ..DIFFER };
 const MOVED: Fleet = Fleet { ratio: 1.03, ..ALIKE };
 
-const fn same(name: &'static str, measure: fn() -> Result<f64, String>) -> Row {
-    Row { name, unit: "%", reach: Reach::Below(5.0), measure: Measure::Exact(measure) }
-}
-
-const fn beyond(name: &'static str, measure: fn() -> Result<f64, String>) -> Row {
-    Row { name, unit: "%", reach: Reach::None, measure: Measure::Exact(measure) }
-}
-
-const fn held(name: &'static str, measure: fn() -> Result<f64, String>) -> Row {
-    Row { name, unit: "%", reach: Reach::AtLeast(94.0), measure: Measure::Exact(measure) }
+const fn held(name: &'static str, measure: fn() -> Figure) -> Row {
+    Row::exact(name, Reach::AtLeast(94.0), measure)
 }
 
 pub const ROWS: [Row; 33] = [
@@ -96,14 +88,9 @@ pub const ROWS: [Row; 33] = [
     beyond("over hosts A/A: 20 that differ by 2 %, log-normal", || {
         Fleet { population: Noise::LogNormal, ..DIFFER }.alarms(12)
     }),
-    Row {
-        name: "over hosts: tables of 5 hosts with any verdict, 3 %",
-        unit: "%",
-        reach: Reach::Below(0.001),
-        measure: Measure::Exact(|| {
-            Fleet { hosts: 5, ..MOVED }.rate(13, |judged| judged.iter().any(is_decided))
-        }),
-    },
+    Row::exact("over hosts: tables of 5 hosts with any verdict, 3 %", Reach::Below(0.001), || {
+        Fleet { hosts: 5, ..MOVED }.rate(13, |judged| judged.iter().any(is_decided))
+    }),
     beyond("over hosts, 3 % found: 20 that differ by 1 %, throughput", || {
         Fleet { between: 0.01, ..MOVED }.found(14, false)
     }),
@@ -203,19 +190,19 @@ impl Fleet {
     }
 
     /// Percentage of fleets whose verdicts fulfil `what`; they are in the order of variants.
-    fn rate(self, seed: u64, what: fn(&[Judged]) -> bool) -> Result<f64, String> {
+    fn rate(self, seed: u64, what: fn(&[Judged]) -> bool) -> Figure {
         let hits = self.fleets(seed);
         let hits = hits.filter(|(seed, measured)| what(&self.judged(measured, *seed)));
         Ok(hits.count() as f64 / f64::from(FLEETS) * 100.0)
     }
 
-    fn alarms(self, seed: u64) -> Result<f64, String> {
+    fn alarms(self, seed: u64) -> Figure {
         let strict = Fleet { margins: NO_MARGINS, ..self };
         strict.rate(seed, |judged| judged.iter().any(is_different))
     }
 
     /// Percentage of comparisons of throughputs, or of latencies, that are BETTER.
-    fn found(self, seed: u64, latencies: bool) -> Result<f64, String> {
+    fn found(self, seed: u64, latencies: bool) -> Figure {
         let (mut found, mut all) = (0, 0);
         for (seed, measured) in self.fleets(seed) {
             let judged = self.judged(&measured, seed);
@@ -229,13 +216,13 @@ impl Fleet {
     }
 
     /// Percentage of intervals that contain the true ratio.
-    fn held(self, seed: u64) -> Result<f64, String> {
+    fn held(self, seed: u64) -> Figure {
         let truth = self.ratio.ln();
         self.holds(seed, |draws| Some((ratio_from_logs(&logs(draws))?.interval, truth)))
     }
 
     /// Percentage of cases in which the last host lies in the interval that the others predict.
-    fn foreseen(self, seed: u64) -> Result<f64, String> {
+    fn foreseen(self, seed: u64) -> Figure {
         let more = Fleet { hosts: self.hosts + 1, ..self };
         more.holds(seed, |draws| {
             let (last, others) = draws.split_last()?;
@@ -243,11 +230,7 @@ impl Fleet {
         })
     }
 
-    fn holds(
-        self,
-        seed: u64,
-        of: impl Fn(&[Draw]) -> Option<(Option<Interval>, f64)>,
-    ) -> Result<f64, String> {
+    fn holds(self, seed: u64, of: impl Fn(&[Draw]) -> Option<(Option<Interval>, f64)>) -> Figure {
         let (mut held, mut all) = (0, 0);
         for (_, measured) in self.fleets(seed) {
             for draws in measured.iter().flatten() {
@@ -260,7 +243,7 @@ impl Fleet {
     }
 
     /// Percentage of fleets in which some host is reported to differ.
-    fn names(self, seed: u64) -> Result<f64, String> {
+    fn names(self, seed: u64) -> Figure {
         let tests = VARIANTS * QUICK.len();
         let named = self.fleets(seed).filter(|(_, measured)| {
             measured.iter().flatten().any(|draws| !differing(draws, tests).is_empty())
@@ -269,7 +252,7 @@ impl Fleet {
     }
 
     /// Percentage of throughputs for which only the first host is reported to differ.
-    fn odd_found(self, seed: u64) -> Result<f64, String> {
+    fn odd_found(self, seed: u64) -> Figure {
         let tests = VARIANTS * QUICK.len();
         let (mut found, mut all) = (0, 0);
         for (_, measured) in self.fleets(seed) {

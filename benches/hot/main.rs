@@ -21,11 +21,15 @@ mod score;
 mod verdicts;
 mod worker_group;
 
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use schedlab::stats;
+
+pub type Figure = Result<f64, String>;
+pub type Figures = Result<Vec<f64>, String>;
 
 /// One line of the table.
 pub struct Row {
@@ -38,11 +42,11 @@ pub struct Row {
 /// The way to measure a row: the number, or why there is none.
 pub enum Measure {
     /// Another number each time.
-    Once(fn() -> Result<f64, String>),
+    Once(fn() -> Figure),
     /// Ratios of runs side by side.
-    Pairs(fn() -> Result<Vec<f64>, String>),
+    Pairs(fn() -> Figures),
     /// A simulation, whose seed decides the number.
-    Exact(fn() -> Result<f64, String>),
+    Exact(fn() -> Figure),
 }
 
 pub enum Reach {
@@ -52,6 +56,16 @@ pub enum Reach {
     NearOne(f64),
     /// For comparison only.
     None,
+}
+
+/// A row of false verdicts, with the claimed rate.
+pub const fn same(name: &'static str, measure: fn() -> Figure) -> Row {
+    Row::exact(name, Reach::Below(5.0), measure)
+}
+
+/// Reported, not promised.
+pub const fn beyond(name: &'static str, measure: fn() -> Figure) -> Row {
+    Row::exact(name, Reach::None, measure)
 }
 
 /// Rows of one kind.
@@ -109,13 +123,36 @@ impl Section {
 }
 
 impl Row {
+    pub const fn once(
+        name: &'static str,
+        unit: &'static str,
+        reach: Reach,
+        measure: fn() -> Figure,
+    ) -> Row {
+        Row { name, unit, reach, measure: Measure::Once(measure) }
+    }
+
+    pub const fn pairs(
+        name: &'static str,
+        unit: &'static str,
+        reach: Reach,
+        measure: fn() -> Figures,
+    ) -> Row {
+        Row { name, unit, reach, measure: Measure::Pairs(measure) }
+    }
+
+    /// A percentage that a seed decides.
+    pub const fn exact(name: &'static str, reach: Reach, measure: fn() -> Figure) -> Row {
+        Row { name, unit: "%", reach, measure: Measure::Exact(measure) }
+    }
+
     fn is_simulation(&self) -> bool {
         matches!(self.measure, Measure::Exact(_))
     }
 }
 
 impl Measure {
-    fn values(&self) -> Result<Vec<f64>, String> {
+    fn values(&self) -> Figures {
         match self {
             Measure::Once(measure) | Measure::Exact(measure) => Ok(vec![measure()?]),
             Measure::Pairs(measure) => measure(),
@@ -142,6 +179,46 @@ impl Reach {
         };
         if reached { "reached" } else { "MISSED" }
     }
+}
+
+/// The ratios of ours to theirs, of which each pair begins with another one.
+pub fn alternating(
+    pairs: usize,
+    ours: impl Fn() -> Figure,
+    theirs: impl Fn() -> Figure,
+) -> Figures {
+    let pair = |number| {
+        if number % 2 == 0 {
+            let theirs = theirs()?;
+            Ok(ours()? / theirs)
+        } else {
+            Ok(ours()? / theirs()?)
+        }
+    };
+    (0..pairs).map(pair).collect()
+}
+
+/// A number of a process's status in the kernel, by its key: `VmHWM:`.
+pub fn of_status(process: impl std::fmt::Display, key: &str) -> Option<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let value = status.lines().find_map(|line| line.strip_prefix(key))?;
+    value.split_whitespace().next()?.parse().ok()
+}
+
+/// Our program, with nothing but what is in `home`.
+pub fn schedlab(home: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    command.args(arguments).current_dir(home).env("HOME", home);
+    for variable in ["XDG_DATA_HOME", "XDG_STATE_HOME"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// Waits for a command that has to succeed.
+pub fn end(mut child: Child) -> Result<(), String> {
+    let status = child.wait().map_err(|error| error.to_string())?;
+    if status.success() { Ok(()) } else { Err(format!("a command ended with {status}")) }
 }
 
 /// The middle of the numbers; 0 for none.
@@ -174,7 +251,6 @@ impl<T: Clone> Shared<T> {
 const ALONE: [(&str, Large); 2] =
     [(samples::LARGE, samples::large), (schedbench::LARGE, schedbench::large)];
 
-type Figures = Result<Vec<f64>, String>;
 type Large = fn() -> Figures;
 
 /// The figures of a measurement of [`ALONE`].

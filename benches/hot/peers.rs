@@ -10,57 +10,46 @@ use schedlab::model::SampledValue;
 use schedlab::store::Store;
 use serde_json::{Value, json};
 
-use super::{Measure, Reach, Row, Shared, median, ping_pong, score};
+use super::{Figure, Figures, Reach, Row, Shared, end, median, ping_pong, score};
 
 pub const ROWS: [Row; 8] = [
-    Row {
-        name: "ping-pong on one CPU: rate under `schedlab score --system` / alone",
-        unit: "",
-        reach: Reach::AtLeast(0.75),
-        measure: Measure::Pairs(|| watched(|seen| Ok(seen.score))),
-    },
-    Row {
-        name: "the same under bpftrace, which adds up run and wait times by task",
-        unit: "",
-        reach: Reach::None,
-        measure: Measure::Pairs(|| watched(|seen| seen.bpftrace)),
-    },
-    Row {
-        name: "the same under `perf sched record`",
-        unit: "",
-        reach: Reach::None,
-        measure: Measure::Pairs(|| watched(|seen| seen.perf)),
-    },
-    Row {
-        name: "`sleep 0.05`: the time by `schedlab run` / by hyperfine",
-        unit: "",
-        reach: Reach::NearOne(0.01),
-        measure: Measure::Pairs(|| commands(|ours, theirs| ours.each_s / theirs.each_s)),
-    },
-    Row {
-        name: "the same: all time that passes for an execution / for hyperfine's",
-        unit: "",
-        reach: Reach::None,
-        measure: Measure::Pairs(|| commands(|ours, theirs| ours.passes_s / theirs.passes_s)),
-    },
-    Row {
-        name: "rt-app's file, 1 ms of work each 5 ms: the period / by rt-app",
-        unit: "",
-        reach: Reach::NearOne(0.01),
-        measure: Measure::Pairs(|| periodic(|ours, theirs| ours.period_us / theirs.period_us)),
-    },
-    Row {
-        name: "the same: CPU time of a period",
-        unit: "us",
-        reach: Reach::None,
-        measure: Measure::Pairs(|| periodic(|ours, _| ours.work_us)),
-    },
-    Row {
-        name: "the same: that time by rt-app, by the clock",
-        unit: "us",
-        reach: Reach::None,
-        measure: Measure::Pairs(|| periodic(|_, theirs| theirs.work_us)),
-    },
+    Row::pairs(
+        "ping-pong on one CPU: rate under `schedlab score --system` / alone",
+        "",
+        Reach::AtLeast(0.75),
+        || watched(|seen| Ok(seen.score)),
+    ),
+    Row::pairs(
+        "the same under bpftrace, which adds up run and wait times by task",
+        "",
+        Reach::None,
+        || watched(|seen| seen.bpftrace),
+    ),
+    Row::pairs("the same under `perf sched record`", "", Reach::None, || watched(|seen| seen.perf)),
+    Row::pairs(
+        "`sleep 0.05`: the time by `schedlab run` / by hyperfine",
+        "",
+        Reach::NearOne(0.01),
+        || commands(|ours, theirs| ours.each_s / theirs.each_s),
+    ),
+    Row::pairs(
+        "the same: all time that passes for an execution / for hyperfine's",
+        "",
+        Reach::None,
+        || commands(|ours, theirs| ours.passes_s / theirs.passes_s),
+    ),
+    Row::pairs(
+        "rt-app's file, 1 ms of work each 5 ms: the period / by rt-app",
+        "",
+        Reach::NearOne(0.01),
+        || periodic(|ours, theirs| ours.period_us / theirs.period_us),
+    ),
+    Row::pairs("the same: CPU time of a period", "us", Reach::None, || {
+        periodic(|ours, _| ours.work_us)
+    }),
+    Row::pairs("the same: that time by rt-app, by the clock", "us", Reach::None, || {
+        periodic(|_, theirs| theirs.work_us)
+    }),
 ];
 
 /// Enough for an interval of 95 %.
@@ -76,7 +65,7 @@ struct Watched {
     perf: Result<f64, String>,
 }
 
-fn watched(share: fn(Watched) -> Result<f64, String>) -> Rounds<f64> {
+fn watched(share: fn(Watched) -> Figure) -> Rounds<f64> {
     static WATCHED: Shared<Rounds<Watched>> = Shared::empty();
     let rounds = WATCHED.get(|| (0..ROUNDS).map(|_| watch()).collect());
     rounds?.into_iter().map(share).collect()
@@ -120,13 +109,13 @@ fn watch() -> Result<Watched, String> {
     Ok(Watched { score, bpftrace: share(bpftrace), perf: share(perf) })
 }
 
-fn rate() -> Result<f64, String> {
+fn rate() -> Figure {
     let slices: Vec<f64> = (0..5).map(|_| ping_pong::bare()).collect::<Result<_, _>>()?;
     Ok(median(&slices))
 }
 
 /// The rate while a tool watches, which ends by itself.
-fn under(mut tool: Child, is_ready: fn(&mut Child) -> Result<(), String>) -> Result<f64, String> {
+fn under(mut tool: Child, is_ready: fn(&mut Child) -> Result<(), String>) -> Figure {
     let rate = is_ready(&mut tool).and_then(|()| rate());
     // bpftrace prints its maps when it ends.
     if let Some(mut output) = tool.stdout.take() {
@@ -267,13 +256,8 @@ fn run(scratch: &Path, arguments: &[&str]) -> Result<Store, String> {
     Store::open_read_only(&database).map_err(|error| error.to_string())
 }
 
-fn end(mut child: Child) -> Result<(), String> {
-    let status = child.wait().map_err(|error| error.to_string())?;
-    if status.success() { Ok(()) } else { Err(format!("a command ended with {status}")) }
-}
-
 /// The values of a metric in all runs of the only plan.
-fn values(store: &Store, name: &str) -> Result<Vec<f64>, String> {
+fn values(store: &Store, name: &str) -> Figures {
     let heads = store.plan_heads().map_err(|error| error.to_string())?;
     let plan = heads.first().ok_or("no plan is stored")?;
     let plan = store.sampled(&plan.id).map_err(|error| error.to_string())?;

@@ -11,38 +11,28 @@ use schedlab::model::Raw;
 use schedlab::sys::futex::{self, Scope};
 use schedlab::sys::sched;
 
-use super::{Measure, Reach, Row, median, worker_group};
+use super::{Figure, Figures, Reach, Row, alternating, median, worker_group};
 
-pub const BARE_LATENCY: Row = Row {
-    name: "futex ping-pong, bare loop: one round trip on one CPU",
-    unit: "ns",
-    reach: Reach::None,
-    measure: Measure::Once(|| {
+pub const BARE_LATENCY: Row =
+    Row::once("futex ping-pong, bare loop: one round trip on one CPU", "ns", Reach::None, || {
         let rates: Vec<f64> = (0..5).map(|_| bare()).collect::<Result<_, _>>()?;
         Ok(1e9 / median(&rates))
-    }),
-};
+    });
 
-pub const RATIO: Row = Row {
-    name: "futex ping-pong: workload `pipe` / bare loop",
-    unit: "",
-    reach: Reach::AtLeast(0.97),
-    measure: Measure::Pairs(|| ratio(false)),
-};
+pub const RATIO: Row =
+    Row::pairs("futex ping-pong: workload `pipe` / bare loop", "", Reach::AtLeast(0.97), || {
+        ratio(false)
+    });
 
-pub const RATIO_TIMED: Row = Row {
-    name: "futex ping-pong: the same, timing each wake-up",
-    unit: "",
-    reach: Reach::None,
-    measure: Measure::Pairs(|| ratio(true)),
-};
+pub const RATIO_TIMED: Row =
+    Row::pairs("futex ping-pong: the same, timing each wake-up", "", Reach::None, || ratio(true));
 
 const CPU: u32 = 0;
 const SLICE: Duration = Duration::from_millis(150);
 const PAIRS: usize = 15;
 
 /// The ratio of the workload's rate to the bare loop's, for each pair of slices.
-fn ratio(latency: bool) -> Result<Vec<f64>, String> {
+fn ratio(latency: bool) -> Figures {
     let given = [
         ("over", Raw::Text("futex".to_string())),
         ("size", Raw::Text("1B".to_string())),
@@ -50,19 +40,7 @@ fn ratio(latency: bool) -> Result<Vec<f64>, String> {
     ];
     let workload =
         || worker_group::run("pipe", &given, Some(CPU), SLICE).map(|done| done.ops_per_s);
-    let mut ratios = Vec::with_capacity(PAIRS);
-    for pair in 0..PAIRS {
-        // The order alternates between pairs.
-        let (ours, bare) = if pair % 2 == 0 {
-            let ours = workload()?;
-            (ours, bare()?)
-        } else {
-            let bare = bare()?;
-            (workload()?, bare)
-        };
-        ratios.push(ours / bare);
-    }
-    Ok(ratios)
+    alternating(PAIRS, workload, bare)
 }
 
 /// A word on separate cache lines.
@@ -70,7 +48,7 @@ fn ratio(latency: bool) -> Result<Vec<f64>, String> {
 struct Word(AtomicU32);
 
 /// Round trips per second of two threads that only wake and wait.
-pub fn bare() -> Result<f64, String> {
+pub fn bare() -> Figure {
     let words = [Word(AtomicU32::new(0)), Word(AtomicU32::new(0))];
     let rounds = AtomicU64::new(0);
     let (stop, ended) = (AtomicBool::new(false), AtomicBool::new(false));

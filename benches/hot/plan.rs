@@ -2,52 +2,46 @@
 //! with many workers.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
-use crate::{Measure, Reach, Row};
+use crate::{Figure, Reach, Row, end, of_status, schedlab};
 
-pub const OVERHEAD: Row = Row {
-    name: "CPU of schedlab itself, 1,000 workers",
-    unit: "%",
-    reach: Reach::Below(1.0),
-    measure: Measure::Once(|| overhead_percent(1_000, 10)),
-};
+pub const OVERHEAD: Row =
+    Row::once("CPU of schedlab itself, 1,000 workers", "%", Reach::Below(1.0), || {
+        overhead_percent(1_000, 10)
+    });
 
-pub const MEMORY: Row = Row {
-    name: "memory of a worker, without stack and working set",
-    unit: "KiB",
-    reach: Reach::Below(32.0),
-    measure: Measure::Once(memory_of_a_worker),
-};
+pub const MEMORY: Row = Row::once(
+    "memory of a worker, without stack and working set",
+    "KiB",
+    Reach::Below(32.0),
+    memory_of_a_worker,
+);
 
-pub const CONSTANT_MEMORY: Row = Row {
-    name: "peak memory of a 12 s run over that of a 3 s run",
-    unit: "ratio",
-    reach: Reach::NearOne(0.02),
-    measure: Measure::Once(memory_by_length),
-};
+pub const CONSTANT_MEMORY: Row = Row::once(
+    "peak memory of a 12 s run over that of a 3 s run",
+    "ratio",
+    Reach::NearOne(0.02),
+    memory_by_length,
+);
 
-pub const MANY: Row = Row {
-    name: "4,000 busy threads: time beyond the nominal 6 s",
-    unit: "s",
-    reach: Reach::Below(10.0),
-    measure: Measure::Once(four_thousand_threads),
-};
+pub const MANY: Row = Row::once(
+    "4,000 busy threads: time beyond the nominal 6 s",
+    "s",
+    Reach::Below(10.0),
+    four_thousand_threads,
+);
 
-pub const START: Row = Row {
-    name: "schedlab --help: time, the best of 20",
-    unit: "ms",
-    reach: Reach::Below(5.0),
-    measure: Measure::Once(start_ms),
-};
+pub const START: Row =
+    Row::once("schedlab --help: time, the best of 20", "ms", Reach::Below(5.0), start_ms);
 
 /// Ten 1 s windows of workers that sleep most of the time.
-fn overhead_percent(workers: u32, seconds: u32) -> Result<f64, String> {
+fn overhead_percent(workers: u32, seconds: u32) -> Figure {
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
     let set =
         format!("use = \"burnwait\"\nqueue = [\"burn 1\", \"wait 20ms\"]\ncount = {workers}\n");
-    finish(start(scratch.path(), &set, seconds)?)?;
+    end(start(scratch.path(), &set, seconds)?)?;
     let export =
         schedlab(scratch.path(), &["export"]).output().map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&export.stdout);
@@ -62,20 +56,19 @@ fn overhead_percent(workers: u32, seconds: u32) -> Result<f64, String> {
 /// The matrices of a schbench worker at their smallest size: one page.
 const MATRIX_KIB: f64 = 4.0;
 
-fn memory_of_a_worker() -> Result<f64, String> {
+fn memory_of_a_worker() -> Figure {
     let few = peak_of_runner_kib(500, 2, resident_besides_stacks_kib)?;
     let many = peak_of_runner_kib(2_500, 2, resident_besides_stacks_kib)?;
     Ok((many - few) / 2_000.0 - MATRIX_KIB)
 }
 
-fn memory_by_length() -> Result<f64, String> {
+fn memory_by_length() -> Figure {
     Ok(peak_of_runner_kib(1_000, 12, high_water_kib)?
         / peak_of_runner_kib(1_000, 3, high_water_kib)?)
 }
 
 fn high_water_kib(runner: &str) -> Option<f64> {
-    let status = std::fs::read_to_string(format!("/proc/{runner}/status")).ok()?;
-    kib(status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?)
+    of_status(runner, "VmHWM:")
 }
 
 /// All mappings but nameless ones of the size of a worker's stack.
@@ -101,11 +94,7 @@ fn kib(text: &str) -> Option<f64> {
 
 /// The largest reading of the process that holds the workers, here schbench's with matrices
 /// of nothing.
-fn peak_of_runner_kib(
-    workers: u32,
-    seconds: u32,
-    read: fn(&str) -> Option<f64>,
-) -> Result<f64, String> {
+fn peak_of_runner_kib(workers: u32, seconds: u32, read: fn(&str) -> Option<f64>) -> Figure {
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
     let set = format!(
         "use = \"schbench\"\nthreads = {workers}\ncache-footprint = \"0B\"\noperations = 0\n\
@@ -122,18 +111,18 @@ fn peak_of_runner_kib(
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    finish(child)?;
+    end(child)?;
     if peak_kib > 0.0 { Ok(peak_kib) } else { Err("the runner was never seen".to_string()) }
 }
 
-fn four_thousand_threads() -> Result<f64, String> {
+fn four_thousand_threads() -> Figure {
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
     let began = Instant::now();
-    finish(start(scratch.path(), "use = \"spin\"\ncount = 4000\n", 5)?)?;
+    end(start(scratch.path(), "use = \"spin\"\ncount = 4000\n", 5)?)?;
     Ok(began.elapsed().as_secs_f64() - 6.0)
 }
 
-fn start_ms() -> Result<f64, String> {
+fn start_ms() -> Figure {
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
     let mut best = Duration::MAX;
     for _ in 0..20 {
@@ -154,18 +143,4 @@ fn start(scratch: &Path, set: &str, seconds: u32) -> Result<Child, String> {
     std::fs::write(scratch.join("plan.toml"), plan).map_err(|error| error.to_string())?;
     let mut command = schedlab(scratch, &["run", "./plan.toml", "--quiet", "--strict"]);
     command.spawn().map_err(|error| error.to_string())
-}
-
-fn schedlab(home: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
-    command.args(arguments).current_dir(home).env("HOME", home).stderr(Stdio::inherit());
-    for variable in ["XDG_DATA_HOME", "XDG_STATE_HOME"] {
-        command.env_remove(variable);
-    }
-    command
-}
-
-fn finish(mut child: Child) -> Result<(), String> {
-    let status = child.wait().map_err(|error| error.to_string())?;
-    if status.success() { Ok(()) } else { Err(format!("schedlab run ended with {status}")) }
 }

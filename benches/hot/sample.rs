@@ -7,21 +7,19 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use schedlab::sys::{clock, shared};
 use schedlab::workload::{Control, Opening, Recorders, Slot, Worker};
 
-use super::{Measure, Reach, Row, median};
+use super::{Reach, Row, median};
 
-pub const TIME: Row = Row {
-    name: "one latency sample: two clock reads and the record",
-    unit: "ns",
-    reach: Reach::Below(100.0),
-    measure: Measure::Once(|| measure().map(|(ns, _)| ns)),
-};
+pub const TIME: Row = Row::once(
+    "one latency sample: two clock reads and the record",
+    "ns",
+    Reach::Below(100.0),
+    || measure().map(|(ns, _)| ns),
+);
 
-pub const ALLOCATIONS: Row = Row {
-    name: "allocations in a million latency samples",
-    unit: "",
-    reach: Reach::Below(1.0),
-    measure: Measure::Once(|| measure().map(|(_, allocations)| allocations as f64)),
-};
+pub const ALLOCATIONS: Row =
+    Row::once("allocations in a million latency samples", "", Reach::Below(1.0), || {
+        measure().map(|(_, allocations)| allocations as f64)
+    });
 
 const BATCHES: usize = 1_000;
 const BATCH: u32 = 1_000;

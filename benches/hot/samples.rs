@@ -14,56 +14,48 @@ use schedlab::store::ParquetTarget;
 use schedlab::store::Store;
 
 use crate::schedbench::peak_megabytes;
-use crate::{Measure, Reach, Row, Shared, alone};
+use crate::{Figure, Figures, Reach, Row, Shared, alone};
 
-pub const TIME: Row = Row {
-    name: "100,000 stored runs read for a comparison: time",
-    unit: "s",
-    reach: Reach::Below(1.0),
-    measure: Measure::Once(|| Ok(measured()?[0])),
-};
+pub const TIME: Row =
+    Row::once("100,000 stored runs read for a comparison: time", "s", Reach::Below(1.0), || {
+        Ok(measured()?[0])
+    });
 
-pub const MEMORY: Row = Row {
-    name: "100,000 stored runs read for a comparison: peak memory",
-    unit: "MB",
-    reach: Reach::Below(150.0),
-    measure: Measure::Once(|| Ok(measured()?[1])),
-};
+pub const MEMORY: Row = Row::once(
+    "100,000 stored runs read for a comparison: peak memory",
+    "MB",
+    Reach::Below(150.0),
+    || Ok(measured()?[1]),
+);
 
-pub const VERDICTS: Row = Row {
-    name: "100,000 stored runs read and judged, two variants: time",
-    unit: "s",
-    reach: Reach::Below(1.5),
-    measure: Measure::Once(|| Ok(measured()?[2])),
-};
+pub const VERDICTS: Row = Row::once(
+    "100,000 stored runs read and judged, two variants: time",
+    "s",
+    Reach::Below(1.5),
+    || Ok(measured()?[2]),
+);
 
-pub const VERDICTS_MEMORY: Row = Row {
-    name: "100,000 stored runs read and judged: peak memory",
-    unit: "MB",
-    reach: Reach::Below(120.0),
-    measure: Measure::Once(|| Ok(measured()?[3])),
-};
+pub const VERDICTS_MEMORY: Row = Row::once(
+    "100,000 stored runs read and judged: peak memory",
+    "MB",
+    Reach::Below(120.0),
+    || Ok(measured()?[3]),
+);
 
-pub const EXPORT: Row = Row {
-    name: "100,000 stored runs exported as Parquet: time",
-    unit: "s",
-    reach: Reach::Below(6.0),
-    measure: Measure::Once(|| Ok(measured()?[4])),
-};
+pub const EXPORT: Row =
+    Row::once("100,000 stored runs exported as Parquet: time", "s", Reach::Below(6.0), || {
+        Ok(measured()?[4])
+    });
 
-pub const EXPORT_MEMORY: Row = Row {
-    name: "100,000 stored runs exported as Parquet: peak memory",
-    unit: "MB",
-    reach: Reach::Below(150.0),
-    measure: Measure::Once(|| Ok(measured()?[5])),
-};
+pub const EXPORT_MEMORY: Row = Row::once(
+    "100,000 stored runs exported as Parquet: peak memory",
+    "MB",
+    Reach::Below(150.0),
+    || Ok(measured()?[5]),
+);
 
-pub const HEADS: Row = Row {
-    name: "2,000 stored plans listed to choose from: time",
-    unit: "s",
-    reach: Reach::Below(0.1),
-    measure: Measure::Once(many_plans),
-};
+pub const HEADS: Row =
+    Row::once("2,000 stored plans listed to choose from: time", "s", Reach::Below(0.1), many_plans);
 
 const SETS: usize = 2;
 const METRICS: usize = 8;
@@ -78,13 +70,13 @@ struct Size {
 
 pub const LARGE: &str = "a large store";
 
-fn measured() -> Result<Vec<f64>, String> {
+fn measured() -> Figures {
     static MEASURED: Shared<Result<Vec<f64>, String>> = Shared::empty();
     MEASURED.get(|| alone(LARGE))
 }
 
 /// Seconds and peak megabytes since the start, from the page cache: read, judged, exported.
-pub fn large() -> Result<Vec<f64>, String> {
+pub fn large() -> Figures {
     measure().map(|figures| figures.to_vec()).map_err(|why| why.to_string())
 }
 
@@ -138,7 +130,7 @@ fn export(store: &Store, folder: &Path) -> Result<(f64, f64), Box<dyn std::error
     Ok((began.elapsed().as_secs_f64(), peak))
 }
 
-fn many_plans() -> Result<f64, String> {
+fn many_plans() -> Figure {
     let list = || -> Result<f64, Box<dyn std::error::Error>> {
         let scratch = tempfile::tempdir()?;
         let path = scratch.path().join("schedlab.db");

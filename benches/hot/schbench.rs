@@ -4,17 +4,13 @@ use std::time::Duration;
 
 use schedlab::model::Raw;
 
-use super::{Measure, Reach, Row, worker_group};
+use super::{Figure, Reach, Row, worker_group};
 
-pub const OPERATION: Row = Row {
-    name: "schbench: one operation at 256 KiB, median",
-    unit: "us",
-    reach: Reach::None,
-    measure: Measure::Once(operation_us),
-};
+pub const OPERATION: Row =
+    Row::once("schbench: one operation at 256 KiB, median", "us", Reach::None, operation_us);
 
 /// The median request of one worker, with one operation and nothing else per request.
-fn operation_us() -> Result<f64, String> {
+fn operation_us() -> Figure {
     let given = [
         ("calibrate", Raw::Bool(true)),
         ("cache-footprint", Raw::Text("256KiB".to_string())),

@@ -8,21 +8,15 @@ use std::time::Instant;
 use schedlab::compat::CompatError;
 use schedlab::compat::schedbench::{Averages, BenchFile, read_text, text};
 
-use crate::{Measure, Reach, Row, Shared, alone};
+use crate::{Figures, Reach, Row, Shared, alone, of_status};
 
-pub const TIME: Row = Row {
-    name: "schedbench: a file of 1,000,000 windows, reported",
-    unit: "s",
-    reach: Reach::Below(1.0),
-    measure: Measure::Once(|| Ok(measured()?[0])),
-};
+pub const TIME: Row =
+    Row::once("schedbench: a file of 1,000,000 windows, reported", "s", Reach::Below(1.0), || {
+        Ok(measured()?[0])
+    });
 
-pub const MEMORY: Row = Row {
-    name: "schedbench: peak memory of that",
-    unit: "MB",
-    reach: Reach::Below(300.0),
-    measure: Measure::Once(|| Ok(measured()?[1])),
-};
+pub const MEMORY: Row =
+    Row::once("schedbench: peak memory of that", "MB", Reach::Below(300.0), || Ok(measured()?[1]));
 
 const RUNS: usize = 1_000;
 const WORKERS: usize = 100;
@@ -31,13 +25,13 @@ const REPORTS: u64 = 11;
 
 pub const LARGE: &str = "a large .bench file";
 
-fn measured() -> Result<Vec<f64>, String> {
+fn measured() -> Figures {
     static MEASURED: Shared<Result<Vec<f64>, String>> = Shared::empty();
     MEASURED.get(|| alone(LARGE))
 }
 
 /// Seconds and peak megabytes of reading the file from the page cache and reporting it.
-pub fn large() -> Result<Vec<f64>, String> {
+pub fn large() -> Figures {
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
     let path = scratch.path().join("large.bench");
     generate(&path).map_err(|error| error.to_string())?;
@@ -57,10 +51,7 @@ fn report(path: &Path) -> Result<(), CompatError> {
 }
 
 pub fn peak_megabytes() -> Option<f64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: f64 = peak.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kib * 1024.0 / 1e6)
+    of_status("self", "VmHWM:").map(|kib| kib * 1024.0 / 1e6)
 }
 
 /// Laid out as the original lays it out.

@@ -12,35 +12,35 @@ use serde_json::Value;
 
 use schedlab::sys::{sched, topology};
 
-use super::{Measure, Reach, Row, Shared};
+use super::{Figure, Reach, Row, Shared, of_status};
 
-pub const RATE: Row = Row {
-    name: "score: switches counted, yields of 4 threads on each CPU",
-    unit: "/s",
-    reach: Reach::None,
-    measure: Measure::Once(|| FULL_RATE.get(full_rate).map(|seen| seen.per_s)),
-};
+pub const RATE: Row = Row::once(
+    "score: switches counted, yields of 4 threads on each CPU",
+    "/s",
+    Reach::None,
+    || FULL_RATE.get(full_rate).map(|seen| seen.per_s),
+);
 
-pub const LOST: Row = Row {
-    name: "score: events lost at full switch rate, not reported",
-    unit: "",
-    reach: Reach::Below(1.0),
-    measure: Measure::Once(|| FULL_RATE.get(full_rate).map(|seen| seen.lost)),
-};
+pub const LOST: Row = Row::once(
+    "score: events lost at full switch rate, not reported",
+    "",
+    Reach::Below(1.0),
+    || FULL_RATE.get(full_rate).map(|seen| seen.lost),
+);
 
-pub const MEMORY: Row = Row {
-    name: "score: memory at 10,000 tasks, of the kernel and its own",
-    unit: "MB",
-    reach: Reach::Below(32.0),
-    measure: Measure::Once(|| memory_mb("RssAnon:")),
-};
+pub const MEMORY: Row = Row::once(
+    "score: memory at 10,000 tasks, of the kernel and its own",
+    "MB",
+    Reach::Below(32.0),
+    || memory_mb("RssAnon:"),
+);
 
-pub const MEMORY_AND_FILES: Row = Row {
-    name: "score: memory at 10,000 tasks, its program and shared maps too",
-    unit: "MB",
-    reach: Reach::Below(32.0),
-    measure: Measure::Once(|| memory_mb("VmHWM:")),
-};
+pub const MEMORY_AND_FILES: Row = Row::once(
+    "score: memory at 10,000 tasks, its program and shared maps too",
+    "MB",
+    Reach::Below(32.0),
+    || memory_mb("VmHWM:"),
+);
 
 const THREADS_BY_CPU: usize = 4;
 const TASKS: usize = 10_000;
@@ -101,7 +101,7 @@ fn full_rate() -> Result<Seen, String> {
 }
 
 /// The kernel's memory for tasks and the programs' maps, and the maximum of this key in the status of the score.
-fn memory_mb(key: &str) -> Result<f64, String> {
+fn memory_mb(key: &str) -> Figure {
     let end = Arc::new(Barrier::new(TASKS + 1));
     let threads = (0..TASKS).map(|_| {
         let end = Arc::clone(&end);
@@ -123,8 +123,7 @@ fn memory_mb(key: &str) -> Result<f64, String> {
     }
     let mut peak = 0.0f64;
     while score.try_wait().map_err(|error| error.to_string())?.is_none() {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", score.id()));
-        peak = peak.max(number(&status.unwrap_or_default(), key).unwrap_or(0) as f64 * 1024.0);
+        peak = peak.max(of_status(score.id(), key).unwrap_or(0.0) * 1024.0);
         std::thread::sleep(Duration::from_millis(5));
     }
     let counted = result(score)?["tasks"].as_array().map_or(0, Vec::len);

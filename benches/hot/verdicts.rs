@@ -9,31 +9,20 @@ use schedlab::stats::{
     paired_effect, replay, shapes, unpaired_effect,
 };
 
-use super::{Measure, Reach, Row, median};
+use super::{Figure, Reach, Row, beyond, median, same};
 
 use schedlab::stats::simulate::{Noise, Random, Setting, Simulated, experiment};
 
 /// Experiments of a row.
 const TABLES: u32 = 2_000;
-/// The claimed rate of false alarms, in percent.
-const FALSE_ALARMS: Reach = Reach::Below(5.0);
 const MARGIN: f64 = 0.02;
 
-/// A row of tables without any difference, as its name says.
-const fn same(name: &'static str, measure: fn() -> Result<f64, String>) -> Row {
-    Row { name, unit: "%", reach: FALSE_ALARMS, measure: Measure::Exact(measure) }
+const fn held(name: &'static str, measure: fn() -> Figure) -> Row {
+    Row::exact(name, Reach::AtLeast(93.0), measure)
 }
 
-const fn beyond(name: &'static str, measure: fn() -> Result<f64, String>) -> Row {
-    Row { name, unit: "%", reach: Reach::None, measure: Measure::Exact(measure) }
-}
-
-const fn held(name: &'static str, measure: fn() -> Result<f64, String>) -> Row {
-    Row { name, unit: "%", reach: Reach::AtLeast(93.0), measure: Measure::Exact(measure) }
-}
-
-const fn time(name: &'static str, max_ms: f64, measure: fn() -> Result<f64, String>) -> Row {
-    Row { name, unit: "ms", reach: Reach::Below(max_ms), measure: Measure::Once(measure) }
+const fn time(name: &'static str, max_ms: f64, measure: fn() -> Figure) -> Row {
+    Row::once(name, "ms", Reach::Below(max_ms), measure)
 }
 
 pub const SAME: [Row; 16] = [
@@ -102,39 +91,24 @@ pub const UNPAIRED: [Row; 32] = [
     beyond("A/A unpaired, autocorrelated 0.2: normal, 20 a side", || autocorrelated(0.2)),
     beyond("A/A unpaired, autocorrelated 0.5: normal, 20 a side", || autocorrelated(0.5)),
     beyond("A/A unpaired, autocorrelated 0.8: normal, 20 a side", || autocorrelated(0.8)),
-    Row {
-        name: "unpaired, 3 % found at CV 2 %, 20 runs a side: one metric",
-        unit: "%",
-        reach: Reach::AtLeast(95.0),
-        measure: Measure::Exact(|| Ok(found_unpaired(20, 1))),
-    },
-    Row {
-        name: "unpaired, 3 % found at CV 2 %, 20 runs a side: 1 of 40 metrics",
-        unit: "%",
-        reach: Reach::None,
-        measure: Measure::Exact(|| Ok(found_unpaired(20, 40))),
-    },
-    Row {
-        name: "unpaired, 3 % found at CV 2 %, 28 runs a side: 1 of 40 metrics",
-        unit: "%",
-        reach: Reach::None,
-        measure: Measure::Exact(|| Ok(found_unpaired(28, 40))),
-    },
-    Row {
-        name: "unpaired, false SAME: all 40 differ by the margin",
-        unit: "%",
-        reach: Reach::Below(2.5),
-        measure: Measure::Exact(|| {
-            let moved = Setting {
-                effect_ln: 1.02f64.ln(),
-                moved: 40,
-                ..Setting::steady(20, Noise::Normal)
-            };
-            Ok(rate_unpaired(&moved, [20, 20], |judged| {
-                judged.iter().any(|one| one.verdict == Verdict::Same)
-            }))
-        }),
-    },
+    Row::exact(
+        "unpaired, 3 % found at CV 2 %, 20 runs a side: one metric",
+        Reach::AtLeast(95.0),
+        || Ok(found_unpaired(20, 1)),
+    ),
+    beyond("unpaired, 3 % found at CV 2 %, 20 runs a side: 1 of 40 metrics", || {
+        Ok(found_unpaired(20, 40))
+    }),
+    beyond("unpaired, 3 % found at CV 2 %, 28 runs a side: 1 of 40 metrics", || {
+        Ok(found_unpaired(28, 40))
+    }),
+    Row::exact("unpaired, false SAME: all 40 differ by the margin", Reach::Below(2.5), || {
+        let moved =
+            Setting { effect_ln: 1.02f64.ln(), moved: 40, ..Setting::steady(20, Noise::Normal) };
+        Ok(rate_unpaired(&moved, [20, 20], |judged| {
+            judged.iter().any(|one| one.verdict == Verdict::Same)
+        }))
+    }),
     held("unpaired intervals that hold the truth: normal", || {
         coverage_unpaired(Noise::Normal, 1.0)
     }),
@@ -196,30 +170,18 @@ pub const OTHERS: [Row; 29] = [
         Ok(until_decided().too_large)
     }),
     beyond("plain tables with a shape named: 40 metrics, two variants, 20 rounds", shaped),
-    Row {
-        name: "3 % found at CV 2 %, 20 rounds: one metric",
-        unit: "%",
-        reach: Reach::AtLeast(95.0),
-        measure: Measure::Exact(|| found(20, 1, 1)),
-    },
-    Row {
-        name: "3 % found at CV 2 %, 20 rounds: 40 metrics that all move",
-        unit: "%",
-        reach: Reach::AtLeast(95.0),
-        measure: Measure::Exact(|| found(20, 40, 40)),
-    },
-    Row {
-        name: "3 % found at CV 2 %, 20 rounds: 1 of 40 metrics",
-        unit: "%",
-        reach: Reach::None,
-        measure: Measure::Exact(|| found(20, 40, 1)),
-    },
-    Row {
-        name: "3 % found at CV 2 %, 28 rounds: 1 of 40 metrics",
-        unit: "%",
-        reach: Reach::AtLeast(95.0),
-        measure: Measure::Exact(|| found(28, 40, 1)),
-    },
+    Row::exact("3 % found at CV 2 %, 20 rounds: one metric", Reach::AtLeast(95.0), || {
+        found(20, 1, 1)
+    }),
+    Row::exact(
+        "3 % found at CV 2 %, 20 rounds: 40 metrics that all move",
+        Reach::AtLeast(95.0),
+        || found(20, 40, 40),
+    ),
+    beyond("3 % found at CV 2 %, 20 rounds: 1 of 40 metrics", || found(20, 40, 1)),
+    Row::exact("3 % found at CV 2 %, 28 rounds: 1 of 40 metrics", Reach::AtLeast(95.0), || {
+        found(28, 40, 1)
+    }),
     same("A/A false alarms: counts with zeros, 8 rounds, two variants", || {
         let wrong = (0..TABLES).filter(|seed| is_false_alarm(&counts(u64::from(*seed), None)));
         Ok(wrong.count() as f64 / f64::from(TABLES) * 100.0)
@@ -229,60 +191,34 @@ pub const OTHERS: [Row; 29] = [
     same("tables with a false bound: 21 rounds, log-normal", || bounds(21, Noise::LogNormal)),
     same("tables with a false bound: 21 rounds, heavy tails", || bounds(21, Noise::HeavyTailed)),
     same("tables with a false bound: 21 rounds, two modes", || bounds(21, Noise::Bimodal)),
-    Row {
-        name: "0 against 5 % of misses found, 8 rounds, two variants",
-        unit: "%",
-        reach: Reach::AtLeast(95.0),
-        measure: Measure::Exact(|| {
+    Row::exact(
+        "0 against 5 % of misses found, 8 rounds, two variants",
+        Reach::AtLeast(95.0),
+        || {
             let found = (0..TABLES).filter(|seed| {
                 let judged = counts(u64::from(*seed), Some(0.05));
                 judged.last().is_some_and(|one| one.verdict == Verdict::Worse)
             });
             Ok(found.count() as f64 / f64::from(TABLES) * 100.0)
-        }),
-    },
-    Row {
-        name: "tables with a false SAME: all 40 differ by twice the margin",
-        unit: "%",
-        reach: Reach::Below(2.5),
-        measure: Measure::Exact(|| false_same(1.04)),
-    },
-    Row {
-        name: "tables with a false SAME: all 40 differ by the margin",
-        unit: "%",
-        reach: Reach::Below(2.5),
-        measure: Measure::Exact(|| false_same(1.02)),
-    },
-    Row {
-        name: "SAME found where it is so, CV 1 %, 20 rounds: each of 40",
-        unit: "%",
-        reach: Reach::None,
-        measure: Measure::Exact(same_found),
-    },
-    Row {
-        name: "intervals that hold the truth: normal, worst of 5, 10, 20 rounds",
-        unit: "%",
-        reach: Reach::AtLeast(94.0),
-        measure: Measure::Exact(|| coverage(Noise::Normal)),
-    },
-    Row {
-        name: "intervals that hold the truth: log-normal",
-        unit: "%",
-        reach: Reach::AtLeast(93.0),
-        measure: Measure::Exact(|| coverage(Noise::LogNormal)),
-    },
-    Row {
-        name: "intervals that hold the truth: heavy tails",
-        unit: "%",
-        reach: Reach::AtLeast(93.0),
-        measure: Measure::Exact(|| coverage(Noise::HeavyTailed)),
-    },
-    Row {
-        name: "intervals that hold the truth: two modes",
-        unit: "%",
-        reach: Reach::AtLeast(93.0),
-        measure: Measure::Exact(|| coverage(Noise::Bimodal)),
-    },
+        },
+    ),
+    Row::exact(
+        "tables with a false SAME: all 40 differ by twice the margin",
+        Reach::Below(2.5),
+        || false_same(1.04),
+    ),
+    Row::exact("tables with a false SAME: all 40 differ by the margin", Reach::Below(2.5), || {
+        false_same(1.02)
+    }),
+    beyond("SAME found where it is so, CV 1 %, 20 rounds: each of 40", same_found),
+    Row::exact(
+        "intervals that hold the truth: normal, worst of 5, 10, 20 rounds",
+        Reach::AtLeast(94.0),
+        || coverage(Noise::Normal),
+    ),
+    held("intervals that hold the truth: log-normal", || coverage(Noise::LogNormal)),
+    held("intervals that hold the truth: heavy tails", || coverage(Noise::HeavyTailed)),
+    held("intervals that hold the truth: two modes", || coverage(Noise::Bimodal)),
 ];
 
 fn still(setting: Setting) -> Setting {
@@ -332,12 +268,12 @@ fn is_false_alarm(judged: &[Judged]) -> bool {
     judged.iter().any(|one| matches!(one.verdict, Verdict::Better | Verdict::Worse))
 }
 
-fn alarms(noise: Noise, rounds: u32, common: f64) -> Result<f64, String> {
+fn alarms(noise: Noise, rounds: u32, common: f64) -> Figure {
     Ok(rate(&Setting::same(rounds, noise, common), 2, 999, is_false_alarm))
 }
 
 /// Only ten metrics, because looks at many rounds draw more and would take hours.
-fn sequential() -> Result<f64, String> {
+fn sequential() -> Figure {
     let setting =
         Setting { blocks: 2, metrics_per_block: 5, ..Setting::same(100, Noise::HeavyTailed, 0.0) };
     let hits = (0..TABLES).filter(|table| {
@@ -350,7 +286,7 @@ fn sequential() -> Result<f64, String> {
 }
 
 /// A variant that changes the noise, and no mean.
-fn widened(noise: Noise, rounds: u32) -> Result<f64, String> {
+fn widened(noise: Noise, rounds: u32) -> Figure {
     let setting = Setting { spread: 3.0, ..Setting::same(rounds, noise, 0.0) };
     Ok(rate(&setting, 2, 999, is_false_alarm))
 }
@@ -374,7 +310,7 @@ fn decided(seed: u64, setting: &Setting) -> (Simulated, u32) {
 
 /// Two plans that ended when they were decided, put together and judged as if their rounds had
 /// been fixed.
-fn pooled() -> Result<f64, String> {
+fn pooled() -> Figure {
     let setting = still(Setting { drift: 0.0, cv: 0.05, ..Setting::moved(29, 1, 0, 1.0) });
     let hits = (0..TABLES).filter(|table| {
         let seed = u64::from(*table) * 2;
@@ -414,7 +350,7 @@ fn until_decided() -> UntilDecided {
 }
 
 /// Normal noise of 2 %, without drift: every reported difference is chance.
-fn shaped() -> Result<f64, String> {
+fn shaped() -> Figure {
     let hits = (0..TABLES).filter(|table| {
         let steady = Setting::steady(20, Noise::Normal);
         let table = experiment(&steady, 2, &mut Random::new(u64::from(*table)));
@@ -424,11 +360,11 @@ fn shaped() -> Result<f64, String> {
 }
 
 /// Percentage of moved metrics that are BETTER.
-fn found(rounds: u32, metrics: usize, moved: usize) -> Result<f64, String> {
+fn found(rounds: u32, metrics: usize, moved: usize) -> Figure {
     Ok(share_of(&Setting::moved(rounds, metrics, moved, 1.03), moved, Verdict::Better))
 }
 
-fn same_found() -> Result<f64, String> {
+fn same_found() -> Figure {
     let setting = Setting { cv: 0.01, ..Setting::moved(20, 40, 0, 1.0) };
     Ok(share_of(&setting, 40, Verdict::Same))
 }
@@ -443,7 +379,7 @@ fn share_of(setting: &Setting, among: usize, verdict: Verdict) -> f64 {
     hits.sum::<usize>() as f64 / (f64::from(TABLES) * among as f64) * 100.0
 }
 
-fn false_same(ratio: f64) -> Result<f64, String> {
+fn false_same(ratio: f64) -> Figure {
     let setting = Setting { noise: Noise::LogNormal, ..Setting::moved(20, 40, 40, ratio) };
     Ok(rate(&setting, 2, 999, |judged| judged.iter().any(|one| one.verdict == Verdict::Same)))
 }
@@ -481,7 +417,7 @@ fn counts(seed: u64, often: Option<f64>) -> Vec<Judged> {
 
 /// Percentage of tables in which the true effect of a row lies beyond its bound. Each of 22 metrics of four
 /// works differs by its own share of 0 to 20 %, up or down, and scatters by 1 to 10 %.
-fn bounds(rounds: u32, noise: Noise) -> Result<f64, String> {
+fn bounds(rounds: u32, noise: Noise) -> Figure {
     let wrong = (0..TABLES).filter(|table| {
         let seed = u64::from(rounds) << 40 | (noise as u64) << 36 | u64::from(*table);
         let mut random = Random::new(seed);
@@ -509,7 +445,7 @@ fn bounds(rounds: u32, noise: Noise) -> Result<f64, String> {
 }
 
 /// The worst of three numbers of rounds; 40,000 intervals each.
-fn coverage(noise: Noise) -> Result<f64, String> {
+fn coverage(noise: Noise) -> Figure {
     let true_ratio = 1.1;
     let of = |rounds| {
         let setting = Setting { noise, ..Setting::moved(rounds, 1, 1, true_ratio) };
@@ -549,20 +485,20 @@ fn sides(table: &[Simulated], runs: [u32; 2]) -> Vec<Comparison<'_>> {
     comparisons.collect()
 }
 
-fn unpaired(noise: Noise, runs: [u32; 2], spread: f64) -> Result<f64, String> {
+fn unpaired(noise: Noise, runs: [u32; 2], spread: f64) -> Figure {
     let setting = Setting { spread, ..Setting::steady(runs[0].max(runs[1]), noise) };
     Ok(rate_unpaired(&setting, runs, is_false_alarm))
 }
 
 /// A case that permutations do not cover: all metrics of the later side are a little higher.
-fn drifted() -> Result<f64, String> {
+fn drifted() -> Figure {
     let steady = Setting::steady(20, Noise::Normal);
     let setting = Setting { effect_ln: steady.cv, moved: 40, ..steady };
     Ok(rate_unpaired(&setting, [20, 20], is_false_alarm))
 }
 
 /// Forty metrics, each a series with this correlation between successive runs.
-fn autocorrelated(correlation: f64) -> Result<f64, String> {
+fn autocorrelated(correlation: f64) -> Figure {
     let hits = (0..TABLES).filter(|table| {
         let mut random = Random::new(u64::from(*table));
         let fresh = (1.0 - correlation * correlation).sqrt();
@@ -583,7 +519,7 @@ fn autocorrelated(correlation: f64) -> Result<f64, String> {
 }
 
 /// The worst of 5, 10 and 20 runs a side, and 10 against 20; 40,000 intervals each.
-fn coverage_unpaired(noise: Noise, spread: f64) -> Result<f64, String> {
+fn coverage_unpaired(noise: Noise, spread: f64) -> Figure {
     let true_ratio = 1.1;
     let of = |runs: [u32; 2]| {
         let moved = Setting::moved(runs[1], 1, 1, true_ratio);
@@ -605,7 +541,7 @@ fn long() -> Setting {
 }
 
 /// Time for looks that are all computed again.
-fn sequential_ms() -> Result<f64, String> {
+fn sequential_ms() -> Figure {
     let table = experiment(&long(), 2, &mut Random::new(1));
     let begin = Instant::now();
     let family = Family::new(1, 1);
