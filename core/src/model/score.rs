@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::CpuSet;
 
 /// How a scoreboard was asked for and made.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Score {
     /// The source that was used, `None`: no source could be had.
     pub source: Option<String>,
@@ -77,7 +77,7 @@ fn nonzero<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<i32>, D::
 }
 
 /// A stored scoreboard and the tasks that it covers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct SavedScore {
     pub id: String,
     pub started_unix_ns: u64,
@@ -110,11 +110,12 @@ pub struct ProbeCost {
     pub measured_unix_ns: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Watched {
     Command(Vec<String>),
     Processes(Vec<i32>),
+    #[default]
     System,
 }
 
@@ -300,8 +301,7 @@ pub fn task_name(bytes: &[u8]) -> String {
 }
 
 impl TaskScore {
-    /// Adds the counts of another task. The sum does not know what either of them does not count; its `cpus` are the
-    /// lists of both.
+    /// Adds the counts of another task. The sum does not know what either of them does not count.
     pub fn add(&mut self, other: &TaskScore) {
         let sum = |own: &mut Option<u64>, more: Option<u64>| {
             *own = own.zip(more).map(|(a, b)| a.saturating_add(b))
@@ -313,7 +313,14 @@ impl TaskScore {
         merge(&mut self.wait, &other.wait, Times::merge);
         merge(&mut self.slice, &other.slice, Times::merge);
         merge(&mut self.migrations, &other.migrations, Migrations::merge);
-        merge(&mut self.cpus, &other.cpus, |own, more| own.extend(more));
+        merge(&mut self.cpus, &other.cpus, |own, more| {
+            for &(cpu, ns) in more {
+                match own.binary_search_by_key(&cpu, |(own, _)| *own) {
+                    Ok(at) => own[at].1 += ns,
+                    Err(at) => own.insert(at, (cpu, ns)),
+                }
+            }
+        });
     }
 }
 

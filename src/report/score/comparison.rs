@@ -267,17 +267,14 @@ mod tests {
             kernel_release: "6.18.1".to_string(),
             score: Score {
                 source: Some("bpf".to_string()),
-                missed: Vec::new(),
                 watched: Watched::Command(vec![command.to_string(), "-g".to_string()]),
                 wall_ns,
                 tasks: vec![task("web\u{1b}[2J", 1_000_000_000), task("db", 500_000_000)],
                 cpus: vec![cpu],
                 pairs: Some(vec![pair]),
                 llcs: Some(vec!["0".parse().unwrap()]),
-                worst: None,
-                domains: None,
                 lost: vec!["tasks without room: 3".to_string()],
-                cost: None,
+                ..Score::default()
             },
         }
     }

@@ -17,12 +17,12 @@ const FIRST_NS: u64 = 256;
 /// The histogram of all rows together.
 pub fn all(rows: &[TaskRow], page: &mut Page) {
     let mut sum = Times::default();
-    rows.iter().filter_map(|row| row.wait.as_ref()).for_each(|wait| sum.merge(wait));
+    rows.iter().filter_map(|row| row.sum.wait.as_ref()).for_each(|wait| sum.merge(wait));
     bars("all that is watched", &sum, page);
 }
 
 pub fn of_row(row: &TaskRow, page: &mut Page) {
-    if let Some(wait) = &row.wait {
+    if let Some(wait) = &row.sum.wait {
         bars(&clean(&row.label), wait, page);
     }
 }
@@ -66,7 +66,7 @@ fn bars(of: &str, wait: &Times, page: &mut Page) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Bucket;
+    use crate::model::{Bucket, TaskScore};
     use crate::report::Options;
 
     #[test]
@@ -84,10 +84,8 @@ mod tests {
             ..Times::default()
         };
         let mut page = Page::new(&Options { width: 80, ..Options::default() });
-        of_row(
-            &TaskRow { label: "we\u{1b}b".into(), wait: Some(wait), ..TaskRow::default() },
-            &mut page,
-        );
+        let sum = TaskScore { wait: Some(wait), ..TaskScore::default() };
+        of_row(&TaskRow { label: "we\u{1b}b".into(), tasks: 1, sum }, &mut page);
         insta::assert_snapshot!(page.text(), @r#"
 131 waits for a CPU, of we\u{1b}b
       0 -   256ns         10 |*****                                   |

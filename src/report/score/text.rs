@@ -23,7 +23,7 @@ pub fn page(score: &Score, layout: &Layout, options: &Options) -> String {
     let all = task_rows(watched.into_iter(), layout.by);
     let shown = &all[..all.len().min(layout.top)];
     table(&WAITS, shown, &mut page);
-    if shown.iter().any(|row| row.wait.is_some()) {
+    if shown.iter().any(|row| row.sum.wait.is_some()) {
         page.wrapped(
             Tone::Plain,
             "",
@@ -138,13 +138,13 @@ fn still_waiting(waits: &[(&TaskScore, u64)], page: &mut Page) {
 /// Explains the headers that the second table has.
 fn switches_legend(rows: &[TaskRow], page: &mut Page) {
     let mut parts = Vec::new();
-    if rows.iter().any(|row| row.voluntary.is_some()) {
+    if rows.iter().any(|row| row.sum.voluntary.is_some()) {
         parts.push("volunt., invol.: context switches because it slept, because it was preempted");
     }
-    if rows.iter().any(|row| row.slice.is_some()) {
+    if rows.iter().any(|row| row.sum.slice.is_some()) {
         parts.push("slice: time on a CPU without a switch");
     }
-    if rows.iter().any(|row| row.migrations.is_some_and(|moves| moves.by_distance.is_some())) {
+    if rows.iter().any(|row| row.sum.migrations.is_some_and(|moves| moves.by_distance.is_some())) {
         parts.push("moves: within a last-level cache / across caches / across NUMA nodes");
     }
     if !parts.is_empty() {
@@ -157,23 +157,23 @@ type Column = (&'static str, fn(&TaskRow) -> Option<String>);
 
 const WAITS: [Column; 8] = [
     ("tasks", |row| Some(row.tasks.to_string())),
-    ("run", |row| row.run_ns.map(time)),
-    ("waits", |row| row.wait.as_ref().map(|wait| wait.count.to_string())),
-    ("waited", |row| row.wait.as_ref().map(|wait| time(wait.total_ns))),
-    ("mean", |row| row.wait.as_ref()?.mean_ns().map(|mean| time(mean as u64))),
-    ("p50", |row| quantile(row.wait.as_ref(), 0.5)),
-    ("p99", |row| quantile(row.wait.as_ref(), 0.99)),
-    ("max", |row| row.wait.as_ref()?.max_ns.map(time)),
+    ("run", |row| row.sum.run_ns.map(time)),
+    ("waits", |row| row.sum.wait.as_ref().map(|wait| wait.count.to_string())),
+    ("waited", |row| row.sum.wait.as_ref().map(|wait| time(wait.total_ns))),
+    ("mean", |row| row.sum.wait.as_ref()?.mean_ns().map(|mean| time(mean as u64))),
+    ("p50", |row| quantile(row.sum.wait.as_ref(), 0.5)),
+    ("p99", |row| quantile(row.sum.wait.as_ref(), 0.99)),
+    ("max", |row| row.sum.wait.as_ref()?.max_ns.map(time)),
 ];
 
 const SWITCHES: [Column; 7] = [
-    ("volunt.", |row| row.voluntary.map(|count| count.to_string())),
-    ("invol.", |row| row.involuntary.map(|count| count.to_string())),
-    ("wakeups", |row| row.wakeups.map(|count| count.to_string())),
-    ("moves", |row| row.migrations.as_ref().map(moves)),
-    ("slice p50", |row| quantile(row.slice.as_ref(), 0.5)),
-    ("p99", |row| quantile(row.slice.as_ref(), 0.99)),
-    ("max", |row| row.slice.as_ref()?.max_ns.map(time)),
+    ("volunt.", |row| row.sum.voluntary.map(|count| count.to_string())),
+    ("invol.", |row| row.sum.involuntary.map(|count| count.to_string())),
+    ("wakeups", |row| row.sum.wakeups.map(|count| count.to_string())),
+    ("moves", |row| row.sum.migrations.as_ref().map(moves)),
+    ("slice p50", |row| quantile(row.sum.slice.as_ref(), 0.5)),
+    ("p99", |row| quantile(row.sum.slice.as_ref(), 0.99)),
+    ("max", |row| row.sum.slice.as_ref()?.max_ns.map(time)),
 ];
 
 /// One row for each name. A column that the source does not count is left out.
@@ -214,13 +214,8 @@ const PLACES: usize = 4;
 fn places(rows: &[TaskRow], page: &mut Page) {
     let mut lines = vec![vec!["name".to_string(), "ran on".to_string()]];
     for row in rows {
-        let mut cpus: Vec<(u32, u64)> = row
-            .cpus
-            .iter()
-            .flatten()
-            .map(|(cpu, ns)| (*cpu, *ns))
-            .filter(|cpu| cpu.1 > 0)
-            .collect();
+        let cpus = row.sum.cpus.iter().flatten().copied();
+        let mut cpus: Vec<(u32, u64)> = cpus.filter(|cpu| cpu.1 > 0).collect();
         if cpus.is_empty() {
             continue;
         }
@@ -429,20 +424,8 @@ mod tests {
     use crate::model::{Balance, DomainScore};
 
     fn score(cpus: Vec<CpuScore>, domains: Option<Vec<DomainScore>>) -> Score {
-        Score {
-            cost: None,
-            source: Some("procfs".to_string()),
-            missed: Vec::new(),
-            watched: Watched::System,
-            wall_ns: 2_000_000_000,
-            tasks: Vec::new(),
-            cpus,
-            pairs: None,
-            llcs: None,
-            worst: None,
-            domains,
-            lost: Vec::new(),
-        }
+        let source = Some("procfs".to_string());
+        Score { source, wall_ns: 2_000_000_000, cpus, domains, ..Score::default() }
     }
 
     fn shown(score: &Score) -> String {

@@ -191,7 +191,7 @@ fn side(saved: &SavedScore, tags: &[String]) -> ScoreSide {
 }
 
 /// The watched rows of a scoreboard that another one may have too: no process numbers.
-fn comparable(score: &Score, by: By) -> BTreeMap<String, TaskRow> {
+fn comparable(score: &Score, by: By) -> BTreeMap<String, TaskScore> {
     let is_all = score.watched == Watched::System;
     let watched = score.tasks.iter().filter(|task| is_all || task.watched);
     let named: Vec<TaskScore> = watched
@@ -201,7 +201,7 @@ fn comparable(score: &Score, by: By) -> BTreeMap<String, TaskRow> {
         })
         .collect();
     let by = if by == By::Cgroup { By::Cgroup } else { By::Name };
-    rows(named.iter(), by).into_iter().map(|row| (row.label.clone(), row)).collect()
+    rows(named.iter(), by).into_iter().map(|row| (row.label, row.sum)).collect()
 }
 
 fn row_changes(scores: [&Score; 2], by: By, scale: &Scale) -> Vec<RowChange> {
@@ -214,9 +214,9 @@ fn row_changes(scores: [&Score; 2], by: By, scale: &Scale) -> Vec<RowChange> {
             // One that is not there did nothing, of what the source counts at all.
             let other = both.iter().find_map(|rows| rows.get(label));
             let nothing = other.map(none_of).unwrap_or_default();
-            let rows = rows.map(|row| row.unwrap_or(&nothing));
-            let wait = |row: &TaskRow| row.wait.as_ref().map(|wait| wait.total_ns);
-            let moved = scale.distance(rows.map(|row| row.run_ns)) + scale.distance(rows.map(wait));
+            let rows = rows.map(|sum| sum.unwrap_or(&nothing));
+            let wait = |sum: &TaskScore| sum.wait.as_ref().map(|wait| wait.total_ns);
+            let moved = scale.distance(rows.map(|sum| sum.run_ns)) + scale.distance(rows.map(wait));
             (moved, RowChange { label: label.clone(), changes: of_rows(rows, scale) })
         })
         .collect();
@@ -226,21 +226,21 @@ fn row_changes(scores: [&Score; 2], by: By, scale: &Scale) -> Vec<RowChange> {
 }
 
 /// Zeros where this row has numbers.
-fn none_of(row: &TaskRow) -> TaskRow {
+fn none_of(row: &TaskScore) -> TaskScore {
     let zero = |value: Option<u64>| value.map(|_| 0);
-    TaskRow {
+    TaskScore {
         run_ns: zero(row.run_ns),
         wait: row.wait.as_ref().map(|_| Times::default()),
         voluntary: zero(row.voluntary),
         involuntary: zero(row.involuntary),
         wakeups: zero(row.wakeups),
         migrations: row.migrations.map(|_| Default::default()),
-        ..TaskRow::default()
+        ..TaskScore::default()
     }
 }
 
-fn of_rows(rows: [&TaskRow; 2], scale: &Scale) -> Vec<Change> {
-    let of = |value: fn(&TaskRow) -> Option<u64>| rows.map(value);
+fn of_rows(rows: [&TaskScore; 2], scale: &Scale) -> Vec<Change> {
+    let of = |value: fn(&TaskScore) -> Option<u64>| rows.map(value);
     let changes = vec![
         scale.time("run", of(|row| row.run_ns)),
         scale.count("waits", of(|row| row.wait.as_ref().map(|wait| wait.count))),

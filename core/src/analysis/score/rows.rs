@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::model::{Migrations, TaskScore, Times};
+use crate::model::TaskScore;
 
 /// The property that tasks in one row share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -16,19 +16,13 @@ pub enum By {
     Task,
 }
 
-/// Sums over the tasks of a row. `None`: not counted by the source.
+/// The tasks of a row, and their sums.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TaskRow {
     pub label: String,
     pub tasks: usize,
-    pub run_ns: Option<u64>,
-    pub wait: Option<Times>,
-    pub slice: Option<Times>,
-    pub voluntary: Option<u64>,
-    pub involuntary: Option<u64>,
-    pub wakeups: Option<u64>,
-    pub migrations: Option<Migrations>,
-    pub cpus: Option<BTreeMap<u32, u64>>,
+    /// Its names and numbers are those of the first task.
+    pub sum: TaskScore,
 }
 
 /// The rows, most run time first.
@@ -51,9 +45,9 @@ pub fn rows<'a>(tasks: impl Iterator<Item = &'a TaskScore>, by: By) -> Vec<TaskR
             None => _ = sums.insert(key, (1, task.clone())),
         }
     }
-    let rows = sums.into_iter().map(|((label, _), (tasks, sum))| TaskRow::new(label, tasks, sum));
+    let rows = sums.into_iter().map(|((label, _), (tasks, sum))| TaskRow { label, tasks, sum });
     let mut rows: Vec<TaskRow> = rows.collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.run_ns));
+    rows.sort_by_key(|row| std::cmp::Reverse(row.sum.run_ns));
     rows
 }
 
@@ -65,28 +59,6 @@ fn folded(name: &str) -> String {
             _,
         )) => head.to_string(),
         _ => name.to_string(),
-    }
-}
-
-impl TaskRow {
-    fn new(label: String, tasks: usize, sum: TaskScore) -> TaskRow {
-        let cpus = sum.cpus.map(|all| {
-            let mut cpus = BTreeMap::new();
-            all.into_iter().for_each(|(cpu, ns)| *cpus.entry(cpu).or_default() += ns);
-            cpus
-        });
-        TaskRow {
-            label,
-            tasks,
-            run_ns: sum.run_ns,
-            wait: sum.wait,
-            slice: sum.slice,
-            voluntary: sum.voluntary,
-            involuntary: sum.involuntary,
-            wakeups: sum.wakeups,
-            migrations: sum.migrations,
-            cpus,
-        }
     }
 }
 
@@ -128,13 +100,13 @@ mod tests {
             assert_eq!(labels, *expected, "{by:?}");
         }
         let row = rows(tasks.iter(), By::Name).remove(1);
-        assert_eq!((row.tasks, row.run_ns, row.voluntary), (2, Some(3), Some(2)));
-        assert_eq!(row.cpus, Some([(0, 2), (3, 21)].into()));
+        assert_eq!((row.tasks, row.sum.run_ns, row.sum.voluntary), (2, Some(3), Some(2)));
+        assert_eq!(row.sum.cpus, Some(vec![(0, 2), (3, 21)]));
     }
 
     #[test]
     fn a_sum_with_an_unknown_part_is_unknown() {
         let rows = rows([task("a", 1, None), task("a", 2, Some(5))].iter(), By::Name);
-        assert_eq!((rows.len(), rows[0].run_ns, rows[0].voluntary), (1, None, Some(2)));
+        assert_eq!((rows.len(), rows[0].sum.run_ns, rows[0].sum.voluntary), (1, None, Some(2)));
     }
 }

@@ -49,17 +49,14 @@ fn saved(id: &str, wall_ns: u64, tasks: Vec<TaskScore>, pairs: Vec<PairScore>) -
         kernel_release: "6.18.1".to_string(),
         score: Score {
             source: Some("bpf".to_string()),
-            missed: Vec::new(),
             watched: Watched::Command(vec!["web".to_string()]),
             wall_ns,
             tasks,
             cpus: vec![cpu(0, wall_ns / 2), cpu(1, wall_ns / 4)],
             pairs: Some(pairs),
             llcs: Some(vec!["0-1".parse().unwrap()]),
-            worst: None,
             domains: Some(vec![domain]),
-            lost: Vec::new(),
-            cost: None,
+            ..Score::default()
         },
     }
 }

@@ -1,74 +1,47 @@
 //! One task as pictures of /proc show it: its counts when counting began, and when it was last seen. No I/O.
 
-use crate::model::{Migrations, Reading, TaskScore, Times};
+use crate::model::{Migrations, TaskScore, Times};
 use crate::sys::load::Process;
 use crate::sys::task::{Schedstat, TaskStats};
 
-/// Since the task began. `None`: the kernel does not count it, or it was not read.
+/// Run time, waits and their time, voluntary and involuntary switches, migrations, since the task began. `None`: the
+/// kernel does not count it, or it was not read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Values {
-    run_ns: Option<u64>,
-    wait_ns: Option<u64>,
-    waits: Option<u64>,
-    voluntary: Option<u64>,
-    involuntary: Option<u64>,
-    migrations: Option<u64>,
-}
+pub struct Values([Option<u64>; 6]);
 
 impl Values {
     /// The values of a task that has just been made.
-    pub const ZERO: Values = Values {
-        run_ns: Some(0),
-        wait_ns: Some(0),
-        waits: Some(0),
-        voluntary: Some(0),
-        involuntary: Some(0),
-        migrations: Some(0),
-    };
+    pub const ZERO: Values = Values([Some(0); 6]);
 
     pub fn from_stats(stats: &TaskStats) -> Values {
-        let known = |reading: &Reading<u64>| reading.as_ref().known().copied();
-        Values {
-            run_ns: known(&stats.run_ns),
-            wait_ns: known(&stats.run_queue_wait_ns),
-            waits: known(&stats.timeslices),
-            voluntary: known(&stats.voluntary_switches),
-            involuntary: known(&stats.involuntary_switches),
-            migrations: known(&stats.migrations),
-        }
+        let readings = [
+            &stats.run_ns,
+            &stats.timeslices,
+            &stats.run_queue_wait_ns,
+            &stats.voluntary_switches,
+            &stats.involuntary_switches,
+            &stats.migrations,
+        ];
+        Values(readings.map(|reading| reading.as_ref().known().copied()))
     }
 
     pub fn of_schedstat(stat: Schedstat) -> Values {
-        Values {
-            run_ns: Some(stat.run_ns),
-            wait_ns: Some(stat.wait_ns),
-            waits: Some(stat.timeslices),
-            ..Values::default()
-        }
+        let [run, waits, wait] = [stat.run_ns, stat.timeslices, stat.wait_ns].map(Some);
+        Values([run, waits, wait, None, None, None])
     }
 
     pub fn is_empty(&self) -> bool {
         *self == Values::default()
     }
 
-    fn each(self, other: Values, with: impl Fn(Option<u64>, Option<u64>) -> Option<u64>) -> Values {
-        Values {
-            run_ns: with(self.run_ns, other.run_ns),
-            wait_ns: with(self.wait_ns, other.wait_ns),
-            waits: with(self.waits, other.waits),
-            voluntary: with(self.voluntary, other.voluntary),
-            involuntary: with(self.involuntary, other.involuntary),
-            migrations: with(self.migrations, other.migrations),
-        }
-    }
-
     /// Fills in unknown values from an older reading.
     pub fn or(self, older: Values) -> Values {
-        self.each(older, |own, older| own.or(older))
+        Values(std::array::from_fn(|at| self.0[at].or(older.0[at])))
     }
 
     fn since(self, base: Values) -> Values {
-        self.each(base, |own, base| own.zip(base).map(|(own, base)| own.saturating_sub(base)))
+        let less = |own: Option<u64>, base: Option<u64>| Some(own?.saturating_sub(base?));
+        Values(std::array::from_fn(|at| less(self.0[at], base.0[at])))
     }
 }
 
@@ -146,8 +119,9 @@ impl Task {
     /// `None` where nothing happened to it.
     pub fn score(&self, process: &str) -> Option<TaskScore> {
         let values = self.last.since(self.base);
-        let happened = !values.each(values, |own, _| own.filter(|n| *n > 0)).is_empty();
-        let wait = values.waits.zip(values.wait_ns).map(|(count, total_ns)| Times {
+        let happened = values.0.iter().flatten().any(|n| *n > 0);
+        let Values([run_ns, waits, wait_ns, voluntary, involuntary, migrations]) = values;
+        let wait = waits.zip(wait_ns).map(|(count, total_ns)| Times {
             count,
             total_ns,
             ..Times::default()
@@ -160,11 +134,11 @@ impl Task {
             watched: self.watched,
             kernel_thread: self.kernel_thread,
             ended: self.has_ended,
-            run_ns: values.run_ns,
+            run_ns,
             wait,
-            voluntary: values.voluntary,
-            involuntary: values.involuntary,
-            migrations: values.migrations.map(|total| Migrations { total, by_distance: None }),
+            voluntary,
+            involuntary,
+            migrations: migrations.map(|total| Migrations { total, by_distance: None }),
             ..TaskScore::default()
         })
     }
