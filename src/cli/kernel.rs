@@ -189,8 +189,7 @@ fn print_removed(entries: &[Entry]) -> Result<(), Failure> {
     for entry in entries {
         let name = entry.name();
         match &entry.identity {
-            Identity::Package(package) => writeln!(out, "{name}: removed: {}", package.release)?,
-            Identity::Xen(package) => writeln!(out, "{name}: removed: {}", package.version)?,
+            Identity::Package(package) => writeln!(out, "{name}: removed: {}", package.release())?,
             Identity::Built(_) => writeln!(out, "{name}: removed")?,
         }
     }

@@ -10,8 +10,7 @@ use crate::backend::lab::kernel::build::{
     self, Base, BuildError, Findings, Outcome, Patch, Request, Series,
 };
 use crate::backend::lab::kernel::{
-    self, AppliedPatch, Built, BuiltName, Cache, KernelError, SourceName, Wanted, WantedFault,
-    plain,
+    self, AppliedPatch, Built, BuiltName, Cache, KernelError, Name, Wanted, WantedFault, plain,
 };
 use crate::model::Advice;
 use crate::report::{first_of, shortened};
@@ -150,7 +149,7 @@ fn request(args: &BuildArgs) -> Result<Request, Failure> {
 /// `debian-source:6.12`.
 pub fn sources(text: &str) -> Result<Base, Failure> {
     let wrong = |why| KernelError::Name { name: text.to_string(), why };
-    Ok(Base::Debian(SourceName::parse(text).map_err(wrong)?))
+    Ok(Base::Debian(Name::parse_sources(text).map_err(wrong)?))
 }
 
 /// The patches of these files; what is worth knowing of them on standard error.

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use serde_json::json;
 
 use crate::backend::lab::kernel::{
-    self, Available, AvailableXen, Cache, CachedName, Entry, Flavour, Identity, Kernel,
-    KernelError, Mirror, Origin, Reach, Stamp,
+    self, Available, Cache, CachedName, Entry, Family, Flavour, Identity, Kernel, KernelError,
+    Mirror, Origin, Packaged, Reach, Stamp,
 };
 use crate::model::{Advice, Problem, Reading};
 use crate::report::shortened;
@@ -173,29 +173,22 @@ pub fn list_available(format: Format) -> Result<(), Failure> {
     let mirror = Mirror::open(cache, Reach::Supported, &never, &mut |step| show.step(&step));
     show.clear();
     let mirror = mirror?;
-    let hypervisors = mirror.hypervisors()?;
+    let all: Vec<Available> =
+        mirror.available().iter().cloned().chain(mirror.hypervisors()?).collect();
     let cached: Vec<Identity> =
         Cache::open()?.entries()?.into_iter().map(|entry| entry.identity).collect();
+    let is_cached = |one: &Available| cached.contains(&Identity::Package(one.packaged.clone()));
     if format == Format::Json {
-        let kernels = mirror.available().iter().map(|kernel| kernel_in_json(kernel, &cached));
-        let hypervisors = hypervisors.iter().map(|xen| hypervisor_in_json(xen, &cached));
-        let all: Vec<_> = kernels.chain(hypervisors).collect();
+        let available = |one| available_in_json(one, is_cached(one));
+        let all: Vec<_> = all.iter().map(available).collect();
         return print_json(&json!({ "schema": 1, "available": all }));
     }
-    let mut rows = Vec::new();
-    let mut add = |name: String, version: &str, size_bytes, is_cached| {
-        let cached = if is_cached { "yes" } else { "no" }.to_string();
-        rows.push(vec![name, version.to_string(), megabytes(size_bytes), cached]);
+    let row = |one: &Available| {
+        let Packaged { name, version, .. } = &one.packaged;
+        let cached = if is_cached(one) { "yes" } else { "no" }.to_string();
+        vec![name.to_string(), version.clone(), megabytes(one.size_bytes), cached]
     };
-    let kernels = mirror.available().iter().filter(|one| one.name.flavour() == Flavour::Cloud);
-    for kernel in newest(kernels, |one| one.name.series()) {
-        let Available { name, package_version, size_bytes, .. } = kernel;
-        add(name.to_string(), package_version, *size_bytes, is_kernel_cached(kernel, &cached));
-    }
-    for xen in newest(hypervisors.iter(), |one| one.name.series()) {
-        let AvailableXen { name, version, size_bytes, .. } = xen;
-        add(name.to_string(), version, *size_bytes, is_hypervisor_cached(xen, &cached));
-    }
+    let rows = newest(&all).into_iter().map(row).collect();
     let more = "the newest of each series; -amd64 and -rt are other flavours; older ones with --format json";
     let layout =
         Columns { fixed: &["name", "download"], spare: &["package"], ..Columns::default() };
@@ -204,52 +197,30 @@ pub fn list_available(format: Format) -> Result<(), Failure> {
     Ok(write!(io::stdout().lock(), "{table}\n{}", table::wrapped(more, width))?)
 }
 
-fn is_kernel_cached(kernel: &Available, cached: &[Identity]) -> bool {
-    let own = (&kernel.release, &kernel.package_version);
-    cached.iter().any(|identity| {
-        matches!(identity, Identity::Package(one) if (&one.release, &one.package_version) == own)
-    })
-}
-
-fn is_hypervisor_cached(xen: &AvailableXen, cached: &[Identity]) -> bool {
-    let own = (&xen.version, &xen.kernel.package_version);
-    cached.iter().any(|identity| {
-        matches!(identity, Identity::Xen(one) if (&one.version, &one.kernel_version) == own)
-    })
-}
-
-fn kernel_in_json(kernel: &Available, cached: &[Identity]) -> serde_json::Value {
-    json!({
-        "name": kernel.name.to_string(),
-        "release": kernel.release,
-        "package": kernel.package,
-        "package_version": kernel.package_version,
-        "download_bytes": kernel.size_bytes,
-        "cached": is_kernel_cached(kernel, cached),
-    })
-}
-
 /// The release is that of its kernel, the package its own.
-fn hypervisor_in_json(xen: &AvailableXen, cached: &[Identity]) -> serde_json::Value {
+fn available_in_json(one: &Available, is_cached: bool) -> serde_json::Value {
     json!({
-        "name": xen.name.to_string(),
-        "release": xen.kernel.release,
-        "package": xen.package,
-        "package_version": xen.version,
-        "download_bytes": xen.size_bytes,
-        "cached": is_hypervisor_cached(xen, cached),
+        "name": one.packaged.name.to_string(),
+        "release": one.release,
+        "package": one.package,
+        "package_version": one.packaged.version,
+        "download_bytes": one.size_bytes,
+        "cached": is_cached,
     })
 }
 
-/// The newest of each series.
-fn newest<'a, T>(
-    all: impl Iterator<Item = &'a T>,
-    series: impl Fn(&'a T) -> &'a str,
-) -> Vec<&'a T> {
-    let mut newest: Vec<&T> = Vec::new();
+/// The newest of each series, without the flavours that few ask for.
+fn newest(all: &[Available]) -> Vec<&Available> {
+    let key = |one: &Available| {
+        let name = &one.packaged.name;
+        (name.family(), name.series().to_string())
+    };
+    let mut newest: Vec<&Available> = Vec::new();
     for available in all {
-        newest.retain(|other| series(other) != series(available));
-        newest.push(available);
+        if matches!(key(available).0, Family::Kernel(Flavour::Cloud) | Family::Xen) {
+            newest.retain(|other| key(other) != key(available));
+            newest.push(available);
+        }
     }
     newest
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::digest::{self, KernelDigests};
 use super::hypervisor::{self, Hypervisor};
 use super::image::Origin;
-use super::name::{BuiltName, CachedName, Flavour, Name, XenName};
+use super::name::{BuiltName, CachedName, Family, Flavour, Name};
 use super::shelf::{Shelf, write_json};
 use super::stamp::{Damage, Provenance, SCHEMA, STAMP, Stamp, parse_stamp};
 use super::{Kernel, KernelError, Package, bzimage, modules};
@@ -39,26 +39,49 @@ pub struct Entry {
 /// The identity of a kernel in the name of its folder.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Identity {
-    Package(PackagedKernel),
-    Xen(PackagedXen),
+    Package(Packaged),
     Built(BuiltName),
 }
 
+/// One version of a kernel, or of a hypervisor with the kernel of its first domain.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PackagedKernel {
+pub struct Packaged {
     pub name: Name,
-    pub release: String,
-    pub package_version: String,
+    /// The version of the kernel's or the hypervisor's package.
+    pub version: String,
+    /// The kernel's release; below a hypervisor the version of its package.
+    pub kernel: String,
 }
 
-/// A hypervisor with the kernel of its first domain.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PackagedXen {
-    pub name: XenName,
-    /// The version of the hypervisor's package.
-    pub version: String,
-    /// The version of the kernel's package.
-    pub kernel_version: String,
+impl Packaged {
+    /// `None`: the release has no known flavour.
+    pub fn kernel(release: &str, version: &str) -> Option<Packaged> {
+        let family = Family::Kernel(Flavour::from_release(release)?);
+        Some(Packaged::new(family, version, release))
+    }
+
+    pub fn xen(version: &str, kernel_version: &str) -> Packaged {
+        Packaged::new(Family::Xen, version, kernel_version)
+    }
+
+    fn new(family: Family, version: &str, kernel: &str) -> Packaged {
+        let name = Name::exact(family, version);
+        Packaged { name, version: version.to_string(), kernel: kernel.to_string() }
+    }
+
+    pub fn is_xen(&self) -> bool {
+        self.name.family() == Family::Xen
+    }
+
+    /// Whether the name means it.
+    pub fn is(&self, name: &Name) -> bool {
+        name.matches(self.name.family(), &self.version)
+    }
+
+    /// The kernel's release, or the hypervisor's version.
+    pub fn release(&self) -> &str {
+        if self.is_xen() { &self.version } else { &self.kernel }
+    }
 }
 
 impl Cache {
@@ -98,12 +121,13 @@ impl Cache {
         self.root.join("vmlinux")
     }
 
-    pub fn folder(&self, release: &str, package_version: &str) -> PathBuf {
-        self.kernels().join(format!("{release}_{package_version}"))
-    }
-
-    pub fn xen_folder(&self, version: &str, kernel_version: &str) -> PathBuf {
-        self.kernels().join(format!("{XEN}{version}_{kernel_version}"))
+    pub fn folder(&self, packaged: &Packaged) -> PathBuf {
+        let Packaged { version, kernel, .. } = packaged;
+        self.kernels().join(if packaged.is_xen() {
+            format!("{XEN}{version}_{kernel}")
+        } else {
+            format!("{kernel}_{version}")
+        })
     }
 
     /// The folders of kernels.
@@ -129,26 +153,14 @@ impl Cache {
 
 impl Identity {
     fn compare(&self, other: &Identity) -> Ordering {
-        let versions = |a: &str, b: &str| super::version::compare(a, b);
+        use super::version::compare;
         match (self, other) {
-            (Identity::Package(a), Identity::Package(b)) => {
-                let versions = versions(&a.package_version, &b.package_version);
-                versions.then_with(|| a.release.cmp(&b.release))
-            }
-            (Identity::Xen(a), Identity::Xen(b)) => {
-                let of_kernels = || versions(&a.kernel_version, &b.kernel_version);
-                versions(&a.version, &b.version).then_with(of_kernels)
-            }
+            (Identity::Package(a), Identity::Package(b)) => (a.is_xen().cmp(&b.is_xen()))
+                .then_with(|| compare(&a.version, &b.version))
+                .then_with(|| compare(&a.kernel, &b.kernel)),
             (Identity::Built(a), Identity::Built(b)) => a.cmp(b),
-            (a, b) => a.rank().cmp(&b.rank()),
-        }
-    }
-
-    fn rank(&self) -> u8 {
-        match self {
-            Identity::Package(_) => 0,
-            Identity::Xen(_) => 1,
-            Identity::Built(_) => 2,
+            (Identity::Package(_), Identity::Built(_)) => Ordering::Less,
+            (Identity::Built(_), Identity::Package(_)) => Ordering::Greater,
         }
     }
 }
@@ -160,18 +172,10 @@ impl Entry {
             Identity::Built(BuiltName::parse(name).ok()?)
         } else if let Some(versions) = file_name.strip_prefix(XEN) {
             let (version, kernel_version) = versions.split_once('_')?;
-            Identity::Xen(PackagedXen {
-                name: XenName::exact(version),
-                version: version.to_string(),
-                kernel_version: kernel_version.to_string(),
-            })
+            Identity::Package(Packaged::xen(version, kernel_version))
         } else {
-            let (release, package_version) = file_name.split_once('_')?;
-            Identity::Package(PackagedKernel {
-                name: Name::exact(package_version, Flavour::from_release(release)?),
-                release: release.to_string(),
-                package_version: package_version.to_string(),
-            })
+            let (release, version) = file_name.split_once('_')?;
+            Identity::Package(Packaged::kernel(release, version)?)
         };
         Some(Entry { identity, folder: folder.to_path_buf() })
     }
@@ -179,7 +183,6 @@ impl Entry {
     pub fn name(&self) -> String {
         match &self.identity {
             Identity::Package(package) => package.name.to_string(),
-            Identity::Xen(package) => package.name.to_string(),
             Identity::Built(name) => name.to_string(),
         }
     }
@@ -187,10 +190,7 @@ impl Entry {
     /// Whether it is a kernel of this name.
     pub fn is(&self, name: &CachedName) -> bool {
         match (&self.identity, name) {
-            (Identity::Package(package), CachedName::Debian(name)) => {
-                name.matches(&package.release, &package.package_version)
-            }
-            (Identity::Xen(package), CachedName::Xen(name)) => name.matches(&package.version),
+            (Identity::Package(package), CachedName::Fetched(name)) => package.is(name),
             (Identity::Built(own), CachedName::Built(name)) => own == name,
             _ => false,
         }
@@ -246,11 +246,11 @@ impl Entry {
         let stamp = parse_stamp(&text)?;
         let is_own = match (&self.identity, &stamp.origin) {
             (Identity::Package(own), Provenance::Package { package_version, .. }) => {
-                (&stamp.release, package_version) == (&own.release, &own.package_version)
-            }
-            (Identity::Xen(own), Provenance::Package { package_version, .. }) => {
-                stamp.hypervisor.as_ref() == Some(&own.version)
-                    && *package_version == own.kernel_version
+                let versions = match &stamp.hypervisor {
+                    Some(version) if own.is_xen() => (version, package_version),
+                    _ => (package_version, &stamp.release),
+                };
+                versions == (&own.version, &own.kernel)
             }
             (Identity::Built(own), Provenance::Built { .. }) => stamp.name == own.to_string(),
             _ => false,

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use super::apt::{self, Apt, Stanza};
-use super::cache::Cache;
+use super::cache::{Cache, Packaged};
 use super::error::PackageFault;
-use super::name::{CachedName, Name, NameFault, SourceName, XenName};
+use super::name::{CachedName, Family, Name, NameFault};
 use super::offer::{Available, is_safe, kernels};
 use super::shelf::Lock;
 use super::sources::Suite;
 use super::stamp::{self, Fetched, Provenance, Stamp};
-use super::xen::{self, AvailableXen};
-use super::{Kernel, KernelError, check_host, digest, tools, version};
+use super::xen;
+use super::{Kernel, KernelError, check_host, digest, version};
 use crate::model::clean as plain;
 
 pub use super::sources::Reach;
@@ -98,7 +98,7 @@ impl<'a> Mirror<'a> {
     }
 
     /// All hypervisors on the mirror, the newest last. Asks apt.
-    pub fn hypervisors(&self) -> Result<Vec<AvailableXen>, KernelError> {
+    pub fn hypervisors(&self) -> Result<Vec<Available>, KernelError> {
         let found = xen::hypervisors(&self.apt, &self.suites, &self.available);
         self.apt.use_suites(&self.suites)?;
         found
@@ -111,16 +111,17 @@ impl<'a> Mirror<'a> {
         on: &mut dyn FnMut(Step),
     ) -> Result<(Kernel, How), KernelError> {
         match name {
-            CachedName::Debian(debian) => {
-                let newest = self.available.iter().rfind(|available| available.is(debian));
-                let kernel = newest.ok_or_else(|| self.no_kernel(debian))?;
-                self.get_offer(&Offer { kernel, xen: None }, on)
-            }
-            CachedName::Xen(xen) => {
-                let all = self.hypervisors()?;
-                let newest = all.iter().rfind(|available| available.is(xen));
-                let newest = newest.ok_or_else(|| self.no_hypervisor(xen, &all))?;
-                self.get_offer(&Offer { kernel: &newest.kernel, xen: Some(newest) }, on)
+            CachedName::Fetched(name) => {
+                let found;
+                let all = match name.family() {
+                    Family::Xen => {
+                        found = self.hypervisors()?;
+                        &found
+                    }
+                    _ => &self.available,
+                };
+                let newest = all.iter().rfind(|available| available.packaged.is(name));
+                self.get_offer(newest.ok_or_else(|| self.not_among(name, all))?, on)
             }
             CachedName::Built(built) => {
                 let why = NameFault::NoPrefix;
@@ -131,10 +132,10 @@ impl<'a> Mirror<'a> {
 
     fn get_offer(
         &self,
-        offer: &Offer,
+        offer: &Available,
         on: &mut dyn FnMut(Step),
     ) -> Result<(Kernel, How), KernelError> {
-        let folder = offer.folder(&self.cache);
+        let folder = self.cache.folder(&offer.packaged);
         let mut entries = self.cache.entries()?.into_iter();
         let entry = entries.find(|entry| entry.folder == folder);
         let how = match entry.map(|entry| entry.kernel()) {
@@ -145,13 +146,13 @@ impl<'a> Mirror<'a> {
         self.fetch(offer, &folder, on)?;
         let mut entries = self.cache.entries()?.into_iter();
         let entry = entries.find(|entry| entry.folder == folder);
-        let gone = || offer.kernel.wrong(PackageFault::NotKept);
+        let gone = || offer.wrong(PackageFault::NotKept);
         Ok((entry.ok_or_else(gone)?.kernel()?, how))
     }
 
     /// The newest sources of this name, which are not fetched yet.
-    pub fn sources(&self, name: &SourceName) -> Result<Stanza, KernelError> {
-        let stanzas = self.apt.show(&[name.package()]).unwrap_or_default();
+    pub fn sources(&self, name: &Name) -> Result<Stanza, KernelError> {
+        let stanzas = self.apt.show(&[name.source_package()]).unwrap_or_default();
         newest_sources(name, stanzas).ok_or_else(|| {
             let packages = self.apt.names("linux-source-").unwrap_or_default();
             let mut others: Vec<String> = packages.iter().map(|name| plain(name)).collect();
@@ -176,24 +177,20 @@ impl<'a> Mirror<'a> {
         })
     }
 
-    fn no_kernel(&self, name: &Name) -> KernelError {
-        let names = self.available.iter().map(|available| &available.name);
-        let names = names.filter(|other| other.flavour() == name.flavour());
-        let mut series: Vec<&str> = Vec::new();
-        for other in names.map(Name::series) {
+    fn not_among(&self, name: &Name, all: &[Available]) -> KernelError {
+        let names = all.iter().map(|available| &available.packaged.name);
+        let (of, prefix) = match name.family() {
+            Family::Kernel(flavour) => (format!("of the flavour {} ", flavour.word()), ""),
+            _ => (String::new(), "xen:"),
+        };
+        let mut series: Vec<String> = Vec::new();
+        for other in names.filter(|other| other.family() == name.family()) {
+            let other = format!("{prefix}{}", other.series());
             if !series.contains(&other) {
                 series.push(other);
             }
         }
-        let of = format!("of the flavour {} ", name.flavour().word());
         self.not_offered(name, others(&of, &series.join(", ")))
-    }
-
-    fn no_hypervisor(&self, name: &XenName, all: &[AvailableXen]) -> KernelError {
-        let mut series: Vec<String> =
-            all.iter().map(|one| format!("xen:{}", one.name.series())).collect();
-        series.dedup();
-        self.not_offered(name, others("", &series.join(", ")))
     }
 
     fn not_offered(&self, name: &dyn fmt::Display, others: String) -> KernelError {
@@ -208,7 +205,7 @@ impl<'a> Mirror<'a> {
 
     fn fetch(
         &self,
-        offer: &Offer,
+        offer: &Available,
         folder: &Path,
         on: &mut dyn FnMut(Step),
     ) -> Result<(), KernelError> {
@@ -220,21 +217,21 @@ impl<'a> Mirror<'a> {
         };
         let (tree, new) = (make("tree")?, make("kernel")?);
         let mut fetched = Vec::new();
-        for (at, part) in offer.parts().enumerate() {
+        for (at, part) in offer.parts.iter().enumerate() {
             let into = make(&format!("deb{at}"))?;
             fetched.push(self.fetch_part(part, &into, &tree, on)?);
             fs::remove_dir_all(&into).map_err(KernelError::io("remove", &into))?;
         }
         offer.keep(&tree, &new)?;
-        let kernel = offer.kernel;
         let origin = Provenance::Package {
-            package: kernel.package.clone(),
-            package_version: kernel.package_version.clone(),
+            package: offer.kernel.name.clone(),
+            package_version: offer.kernel.version.clone(),
             fetched,
             fetched_at: stamp::now(),
         };
-        let hypervisor = offer.xen.map(|xen| xen.version.clone());
-        Stamp::write(&new, offer.name(), kernel.release.clone(), hypervisor, origin)?;
+        let Packaged { name, version, .. } = &offer.packaged;
+        let hypervisor = offer.packaged.is_xen().then(|| version.clone());
+        Stamp::write(&new, name.to_string(), offer.release.clone(), hypervisor, origin)?;
         self.cache.shelf().put(&new, folder, &self.lock)
     }
 
@@ -267,42 +264,11 @@ fn others(of: &str, there: &str) -> String {
     if there.is_empty() { String::new() } else { format!("; {of}there are {}", plain(there)) }
 }
 
-/// The packages that are fetched together.
-struct Offer<'a> {
-    kernel: &'a Available,
-    /// The hypervisor with its tools.
-    xen: Option<&'a AvailableXen>,
-}
-
-impl Offer<'_> {
-    fn name(&self) -> String {
-        self.xen.map_or_else(|| self.kernel.name.to_string(), |xen| xen.name.to_string())
-    }
-
-    fn folder(&self, cache: &Cache) -> PathBuf {
-        let Available { release, package_version, .. } = self.kernel;
-        match self.xen {
-            Some(xen) => cache.xen_folder(&xen.version, package_version),
-            None => cache.folder(release, package_version),
-        }
-    }
-
-    fn parts(&self) -> impl Iterator<Item = &Stanza> {
-        let of_xen = self.xen.map_or(&[][..], |xen| &xen.parts);
-        self.kernel.parts.iter().chain(of_xen)
-    }
-
-    fn keep(&self, tree: &Path, new: &Path) -> Result<(), KernelError> {
-        self.kernel.keep(tree, new, self.xen.is_some())?;
-        self.xen.map_or(Ok(()), |xen| tools::keep(xen.name.series(), tree, new))
-    }
-}
-
 /// The newest version that the name means.
-fn newest_sources(name: &SourceName, stanzas: Vec<Stanza>) -> Option<Stanza> {
+fn newest_sources(name: &Name, stanzas: Vec<Stanza>) -> Option<Stanza> {
     let own = stanzas.into_iter().filter(|stanza| {
-        stanza.package == name.package()
-            && name.matches(&stanza.version)
+        stanza.package == name.source_package()
+            && name.matches(Family::Sources, &stanza.version)
             && is_safe(&stanza.version)
     });
     own.max_by(|a, b| version::compare(&a.version, &b.version))
@@ -333,7 +299,7 @@ mod tests {
             ("debian-source:7.0", None),
         ];
         for (name, expected) in cases {
-            let name = SourceName::parse(name).unwrap();
+            let name = Name::parse_sources(name).unwrap();
             let found = newest_sources(&name, stanzas.clone());
             let found = found.as_ref().map(|found| found.version.as_str());
             assert_eq!(found, expected, "{name}");

@@ -36,7 +36,7 @@ use shelf::{NEVER, Shelf};
 use crate::model::Lab;
 pub use crate::model::clean as plain;
 pub use boot::Boot;
-pub use cache::{Cache, Entry, Identity};
+pub use cache::{Cache, Entry, Identity, Packaged};
 pub use config::{
     Configuration, Difference, Lost, Setting, Topic, Wanted, WantedFault, differences,
 };
@@ -45,10 +45,9 @@ pub use error::KernelError;
 pub use get::{How, Mirror, Reach, Step};
 pub use hypervisor::Hypervisor;
 pub use image::{Kernel, Origin, Package, image};
-pub use name::{BuiltFault, BuiltName, CachedName, Flavour, Name, NameFault, SourceName, XenName};
+pub use name::{BuiltFault, BuiltName, CachedName, Family, Flavour, Name, NameFault};
 pub use offer::Available;
 pub use stamp::{AppliedPatch, Built, Provenance, Stamp};
-pub use xen::AvailableXen;
 
 /// Whether guests can be started on this machine.
 pub fn check_host() -> Result<(), KernelError> {
@@ -59,9 +58,7 @@ pub fn check_host() -> Result<(), KernelError> {
 pub fn find(name: &str) -> Result<Kernel, KernelError> {
     let wrong = |why| KernelError::Name { name: name.to_string(), why };
     match CachedName::parse(name) {
-        Ok(fetched @ (CachedName::Debian(_) | CachedName::Xen(_))) => {
-            find_in(&Cache::open()?, &fetched)
-        }
+        Ok(fetched @ CachedName::Fetched(_)) => find_in(&Cache::open()?, &fetched),
         Ok(built) => match Cache::open()?.newest(&built)? {
             Some(entry) => entry.kernel(),
             None if Path::new(name).exists() => image(Path::new(name), None, None),

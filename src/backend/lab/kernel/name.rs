@@ -126,17 +126,15 @@ impl fmt::Display for BuiltName {
 /// The name of kernels in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CachedName {
-    Debian(Name),
-    Xen(XenName),
+    Fetched(Name),
     Built(BuiltName),
 }
 
 impl CachedName {
     pub fn parse(text: &str) -> Result<CachedName, NameFault> {
-        match (Name::parse(text), XenName::parse(text)) {
-            (Some(name), _) => Ok(CachedName::Debian(name?)),
-            (None, Some(name)) => Ok(CachedName::Xen(name?)),
-            (None, None) => Ok(CachedName::Built(BuiltName::parse(text)?)),
+        match Name::parse(text) {
+            Some(name) => Ok(CachedName::Fetched(name?)),
+            None => Ok(CachedName::Built(BuiltName::parse(text)?)),
         }
     }
 
@@ -148,198 +146,127 @@ impl CachedName {
     /// Whether it names one version, and not the newest of a series.
     pub fn is_exact(&self) -> bool {
         match self {
-            CachedName::Debian(name) => name.is_exact(),
-            CachedName::Xen(name) => name.series() != name.version,
+            CachedName::Fetched(name) => name.series() != name.version,
             CachedName::Built(_) => true,
         }
     }
 
     /// Whether only suites that Debian itself no longer supports have it.
     pub fn is_old(&self) -> bool {
-        matches!(self, CachedName::Debian(name) if name.is_old())
+        matches!(self, CachedName::Fetched(name) if name.is_old())
     }
 }
 
 impl fmt::Display for CachedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CachedName::Debian(name) => name.fmt(f),
-            CachedName::Xen(name) => name.fmt(f),
+            CachedName::Fetched(name) => name.fmt(f),
             CachedName::Built(name) => name.fmt(f),
         }
     }
 }
 
-/// A hypervisor with the kernel of its first domain: `xen:4.17` for the newest of that series,
-/// `xen:4.17.7` for that one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct XenName {
-    version: String,
+/// A kind of thing that Debian has in versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    Kernel(Flavour),
+    /// A hypervisor with the kernel of its first domain.
+    Xen,
+    /// The sources of a kernel.
+    Sources,
 }
 
-impl XenName {
-    /// `None` for another text.
-    pub fn parse(text: &str) -> Option<Result<XenName, NameFault>> {
-        let version = text.strip_prefix(XEN_PREFIX)?;
-        Some(if is_version(version) {
-            Ok(XenName { version: version.to_string() })
-        } else {
-            Err(NameFault::XenVersion)
-        })
-    }
-
-    /// The exact name of a package's hypervisor: `xen:4.17.7` of `4.17.7+13-g2445b30a44-0+deb12u1`.
-    pub fn exact(package_version: &str) -> XenName {
-        let upstream = version::upstream(package_version);
-        let end = upstream.find(|c: char| !c.is_ascii_digit() && c != '.');
-        XenName { version: upstream[..end.unwrap_or(upstream.len())].to_string() }
-    }
-
-    /// `4.17` of `4.17` and of `4.17.7`.
-    pub fn series(&self) -> &str {
-        series(&self.version)
-    }
-
-    pub fn matches(&self, package_version: &str) -> bool {
-        is_of(package_version, &self.version)
-    }
-}
-
-impl fmt::Display for XenName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{XEN_PREFIX}{}", self.version)
-    }
-}
-
-/// The sources of a Debian kernel: `debian-source:6.12` for the newest of that series,
-/// `debian-source:6.12.117` for that one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceName {
-    version: String,
-}
-
-impl SourceName {
-    pub fn parse(text: &str) -> Result<SourceName, NameFault> {
-        let version = text.strip_prefix(SOURCE_PREFIX).filter(|version| is_version(version));
-        let version = version.ok_or(NameFault::SourceVersion)?.to_string();
-        Ok(SourceName { version })
-    }
-
-    /// The package that has all versions of its series.
-    pub fn package(&self) -> String {
-        format!("{SOURCE_PACKAGES}{}", series(&self.version))
-    }
-
-    pub fn matches(&self, package_version: &str) -> bool {
-        is_of(package_version, &self.version)
-    }
-
-    /// The exact name of these sources: `debian-source:6.12.117-1`.
-    pub fn of_package(package_version: &str) -> String {
-        format!("{SOURCE_PREFIX}{package_version}")
-    }
-
-    pub fn is_old(&self) -> bool {
-        is_old(&self.version)
-    }
-}
-
-impl fmt::Display for SourceName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{SOURCE_PREFIX}{}", self.version)
-    }
-}
-
-/// Two or three numbers.
-fn is_version(text: &str) -> bool {
-    let is_number = |part: &str| {
-        (1..=5).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    (2..=3).contains(&text.split('.').count()) && text.split('.').all(is_number)
-}
-
-/// `6.18` of `6.18` and of `6.18.15`.
-fn series(version: &str) -> &str {
-    let mut dots = version.match_indices('.');
-    let end = dots.nth(1).map_or(version.len(), |(at, _)| at);
-    &version[..end]
-}
-
-/// Whether a package's version is this one, or of this series: 6.1 is not 6.12, and 6.18.1 is not
-/// 6.18.15.
-fn is_of(package_version: &str, wanted: &str) -> bool {
-    let rest = version::upstream(package_version).strip_prefix(wanted);
-    rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
-}
-
-/// Whether only suites that Debian itself no longer supports have this series.
-fn is_old(version: &str) -> bool {
-    let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
-    (numbers.next(), numbers.next()) < (Some(6), Some(1))
-}
-
-/// The name of one or more Debian kernels.
+/// A version of one family: `debian:6.18` for the newest kernel of that series, `debian:6.18.15` for that one,
+/// `xen:4.17`, `debian-source:6.12`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// `6.18` for the newest of that series, `6.18.15` for that one.
+    family: Family,
     version: String,
-    flavour: Flavour,
 }
 
 impl Name {
-    /// `None` for another text, which may be a path.
+    /// The name of a kernel or a hypervisor; `None` for another text, which may be a path.
     pub fn parse(text: &str) -> Option<Result<Name, NameFault>> {
-        text.strip_prefix(PREFIX).map(Name::parse_rest)
+        match text.strip_prefix(XEN_PREFIX) {
+            Some(version) => Some(Name::checked(Family::Xen, version, NameFault::XenVersion)),
+            None => text.strip_prefix(PREFIX).map(Name::parse_kernel),
+        }
     }
 
-    fn parse_rest(text: &str) -> Result<Name, NameFault> {
+    fn parse_kernel(text: &str) -> Result<Name, NameFault> {
         let (version, flavour) = text.split_once('-').unwrap_or((text, "cloud"));
-        if !is_version(version) {
-            return Err(NameFault::Version);
-        }
+        let name = Name::checked(Family::Kernel(Flavour::Cloud), version, NameFault::Version)?;
         let bare = flavour.strip_suffix(ARCHITECTURE).unwrap_or(flavour);
-        match Flavour::ALL.into_iter().find(|known| known.word() == bare) {
-            Some(flavour) => Ok(Name { version: version.to_string(), flavour }),
-            None => Err(NameFault::Flavour),
-        }
+        let flavour = Flavour::ALL.into_iter().find(|known| known.word() == bare);
+        Ok(Name { family: Family::Kernel(flavour.ok_or(NameFault::Flavour)?), ..name })
     }
 
-    /// The exact name of a package's kernel.
-    pub fn exact(package_version: &str, flavour: Flavour) -> Name {
-        Name { version: version::upstream(package_version).to_string(), flavour }
+    pub fn parse_sources(text: &str) -> Result<Name, NameFault> {
+        let version = text.strip_prefix(SOURCE_PREFIX).ok_or(NameFault::SourceVersion)?;
+        Name::checked(Family::Sources, version, NameFault::SourceVersion)
     }
 
-    pub fn flavour(&self) -> Flavour {
-        self.flavour
+    /// A name whose version is two or three numbers.
+    fn checked(family: Family, version: &str, fault: NameFault) -> Result<Name, NameFault> {
+        let is_number = |part: &str| {
+            (1..=5).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
+        };
+        let count = version.split('.').count();
+        let is_version = (2..=3).contains(&count) && version.split('.').all(is_number);
+        is_version.then(|| Name { family, version: version.to_string() }).ok_or(fault)
+    }
+
+    /// The exact name of a package's version: `debian:6.18.15` of `6.18.15-1~bpo13+1`, `xen:4.17.7` of
+    /// `4.17.7+13-g2445b30a44-0+deb12u1`.
+    pub fn exact(family: Family, package_version: &str) -> Name {
+        let upstream = version::upstream(package_version);
+        let is_more = |c: char| family == Family::Xen && !c.is_ascii_digit() && c != '.';
+        let version = upstream.split(is_more).next().unwrap_or(upstream).to_string();
+        Name { family, version }
+    }
+
+    pub fn family(&self) -> Family {
+        self.family
     }
 
     /// `6.18` of `6.18` and of `6.18.15`.
     pub fn series(&self) -> &str {
-        series(&self.version)
+        let mut dots = self.version.match_indices('.');
+        let end = dots.nth(1).map_or(self.version.len(), |(at, _)| at);
+        &self.version[..end]
     }
 
+    /// The package that has all versions of sources of its series.
+    pub fn source_package(&self) -> String {
+        format!("{SOURCE_PACKAGES}{}", self.series())
+    }
+
+    /// The exact name of these sources: `debian-source:6.12.117-1`.
+    pub fn of_sources(package_version: &str) -> String {
+        format!("{SOURCE_PREFIX}{package_version}")
+    }
+
+    /// Whether only suites that Debian itself no longer supports have this series.
     pub fn is_old(&self) -> bool {
-        is_old(&self.version)
+        let mut numbers = self.version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+        self.family != Family::Xen && (numbers.next(), numbers.next()) < (Some(6), Some(1))
     }
 
-    /// Whether it names one version, and not the newest of a series.
-    pub fn is_exact(&self) -> bool {
-        self.series() != self.version
-    }
-
-    /// Whether it names a kernel of this release, from a package of this version.
-    pub fn matches(&self, release: &str, package_version: &str) -> bool {
-        is_of(package_version, &self.version)
-            && Flavour::from_release(release) == Some(self.flavour)
+    /// Whether a package's version is this one, or of this series: 6.1 is not 6.12, and 6.18.1 is not 6.18.15.
+    pub fn matches(&self, family: Family, package_version: &str) -> bool {
+        let rest = version::upstream(package_version).strip_prefix(&*self.version);
+        family == self.family
+            && rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
     }
 }
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{PREFIX}{}", self.version)?;
-        match self.flavour {
-            Flavour::Cloud => Ok(()),
-            other => write!(f, "-{}", other.word()),
+        match self.family {
+            Family::Kernel(Flavour::Cloud) => write!(f, "{PREFIX}{}", self.version),
+            Family::Kernel(other) => write!(f, "{PREFIX}{}-{}", self.version, other.word()),
+            Family::Xen => write!(f, "{XEN_PREFIX}{}", self.version),
+            Family::Sources => write!(f, "{SOURCE_PREFIX}{}", self.version),
         }
     }
 }
@@ -394,7 +321,8 @@ mod tests {
         ];
         for (name, release, package_version, expected) in cases {
             let name = Name::parse(name).expect("a prefix").expect("a name");
-            assert_eq!(name.matches(release, package_version), expected, "{name} {release}");
+            let family = Family::Kernel(Flavour::from_release(release).expect("a flavour"));
+            assert_eq!(name.matches(family, package_version), expected, "{name} {release}");
         }
     }
 
@@ -428,14 +356,13 @@ mod tests {
             ("xen:../4.17", None),
         ];
         for (text, expected) in cases {
-            let parsed = XenName::parse(text).expect("a prefix");
-            assert_eq!(parsed.as_ref().ok().map(XenName::series), *expected, "{text}");
+            let parsed = Name::parse(text).expect("a prefix");
+            assert_eq!(parsed.as_ref().ok().map(Name::series), *expected, "{text}");
             assert_eq!(CachedName::parse(text).map(|name| name.to_string()).ok(), {
                 expected.map(|_| text.to_string())
             });
             assert!(CachedName::is_meant(text));
         }
-        assert_eq!(XenName::parse("debian:6.1"), None);
         assert!(!CachedName::is_meant("xen-4.17") && CachedName::is_meant("debian:"));
         let is_exact = |text| CachedName::parse(text).expect("a name").is_exact();
         assert!(is_exact("xen:4.17.7") && !is_exact("xen:4.17") && !is_exact("debian:6.1"));
@@ -444,20 +371,20 @@ mod tests {
     #[test]
     fn a_hypervisor_is_called_by_its_upstream_version() {
         let package_version = "4.17.7+13-g2445b30a44-0+deb12u1";
-        let exact = XenName::exact(package_version);
+        let exact = Name::exact(Family::Xen, package_version);
         assert_eq!((exact.to_string().as_str(), exact.series()), ("xen:4.17.7", "4.17"));
         for (name, expected) in
             [("xen:4.17", true), ("xen:4.17.7", true), ("xen:4.1", false), ("xen:4.17.71", false)]
         {
-            let name = XenName::parse(name).expect("a prefix").expect("a name");
-            assert_eq!(name.matches(package_version), expected, "{name}");
+            let name = Name::parse(name).expect("a prefix").expect("a name");
+            assert_eq!(name.matches(Family::Xen, package_version), expected, "{name}");
         }
-        assert_eq!(XenName::exact("4.20.0-1").to_string(), "xen:4.20.0");
+        assert_eq!(Name::exact(Family::Xen, "4.20.0-1").to_string(), "xen:4.20.0");
     }
 
     #[test]
     fn the_series_of_an_exact_name_is_known() {
-        let exact = Name::exact("6.18.15-1~bpo13+1", Flavour::Rt);
+        let exact = Name::exact(Family::Kernel(Flavour::Rt), "6.18.15-1~bpo13+1");
         assert_eq!((exact.to_string().as_str(), exact.series()), ("debian:6.18.15-rt", "6.18"));
         let series = Name::parse("debian:6.1").expect("a prefix").expect("a name");
         assert_eq!(series.series(), "6.1");

@@ -6,10 +6,10 @@ use std::path::Path;
 use lzma_rust2::XzReader;
 
 use super::apt::{Apt, Stanza};
-use super::cache::{CONFIG, IMAGE, MODULES};
+use super::cache::{CONFIG, IMAGE, MODULES, Packaged};
 use super::error::PackageFault;
-use super::name::{Flavour, Name};
-use super::{KernelError, bzimage, modules, version};
+use super::name::Flavour;
+use super::{KernelError, Package, bzimage, modules, tools, version};
 use crate::sys::input;
 
 const IMAGES: &str = "linux-image-";
@@ -18,13 +18,14 @@ const PARTS: &[&str] = &["linux-binary-", "linux-base-", "linux-modules-"];
 
 const MAX_MODULE_BYTES: u64 = 64 << 20;
 
-/// A kernel on the mirror.
+/// A kernel on the mirror, alone or with a hypervisor and its tools.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Available {
-    pub name: Name,
-    pub release: String,
+    pub packaged: Packaged,
+    /// The name of the kernel's package, or the hypervisor's.
     pub package: String,
-    pub package_version: String,
+    pub release: String,
+    pub(super) kernel: Package,
     /// The size of the whole download.
     pub size_bytes: u64,
     pub(super) parts: Vec<Stanza>,
@@ -37,18 +38,20 @@ pub fn is_safe(version: &str) -> bool {
 }
 
 impl Available {
-    pub fn is(&self, name: &Name) -> bool {
-        name.matches(&self.release, &self.package_version)
-    }
-
     pub(super) fn wrong(&self, why: PackageFault) -> KernelError {
-        let package = format!("{} {}", self.package, self.package_version);
+        let package = format!("{} {}", self.kernel.name, self.kernel.version);
         KernelError::Package { package, why }
     }
 
-    /// Moves the files that a guest can need out of the unpacked packages; below Xen with the modules that its tools
-    /// need.
-    pub(super) fn keep(&self, tree: &Path, new: &Path, under_xen: bool) -> Result<(), KernelError> {
+    /// Moves the files that a guest can need out of the unpacked packages; below Xen with its tools and the modules
+    /// that these need.
+    pub(super) fn keep(&self, tree: &Path, new: &Path) -> Result<(), KernelError> {
+        self.keep_kernel(tree, new)?;
+        let name = &self.packaged.name;
+        if self.packaged.is_xen() { tools::keep(name.series(), tree, new) } else { Ok(()) }
+    }
+
+    fn keep_kernel(&self, tree: &Path, new: &Path) -> Result<(), KernelError> {
         let release = &self.release;
         let folders = [format!("usr/lib/modules/{release}"), format!("lib/modules/{release}")];
         let first = |names: &[String]| {
@@ -73,7 +76,7 @@ impl Available {
         }
         let Some(folder) = first(&folders) else { return Ok(()) };
         let few = modules::few(&folder)?;
-        let of_xen = if under_xen { modules::of_xen(&folder)? } else { Vec::new() };
+        let of_xen = if self.packaged.is_xen() { modules::of_xen(&folder)? } else { Vec::new() };
         if few.is_empty() && of_xen.is_empty() {
             return Ok(());
         }
@@ -123,7 +126,7 @@ pub fn kernels(apt: &Apt) -> Result<Vec<Available>, KernelError> {
         }
     }
     available.sort_by(|a, b| {
-        let versions = version::compare(&a.package_version, &b.package_version);
+        let versions = version::compare(&a.kernel.version, &b.kernel.version);
         versions.then_with(|| a.release.cmp(&b.release))
     });
     Ok(available)
@@ -146,13 +149,13 @@ fn depends(image: &Stanza, name: &str) -> bool {
 
 pub(super) fn offer(image: Stanza, parts: &[Stanza]) -> Option<Available> {
     let release = image.package.strip_prefix(IMAGES)?.to_string();
-    let flavour = Flavour::from_release(&release)?;
+    let packaged = Packaged::kernel(&release, &image.version)?;
     if !is_safe(&image.version) {
         return None;
     }
-    let (package, package_version) = (image.package.clone(), image.version.clone());
+    let kernel = Package { name: image.package.clone(), version: image.version.clone() };
     let of_part = |name: &String| {
-        let is_it = |part: &&Stanza| part.package == *name && part.version == package_version;
+        let is_it = |part: &&Stanza| part.package == *name && part.version == kernel.version;
         parts.iter().find(is_it).cloned()
     };
     let parts: Vec<Stanza> = match &part_names(&image)[..] {
@@ -160,10 +163,10 @@ pub(super) fn offer(image: Stanza, parts: &[Stanza]) -> Option<Available> {
         names => names.iter().map(of_part).collect::<Option<_>>()?,
     };
     Some(Available {
-        name: Name::exact(&package_version, flavour),
+        packaged,
+        package: kernel.name.clone(),
         release,
-        package,
-        package_version,
+        kernel,
         size_bytes: parts.iter().map(|part| part.size_bytes).sum(),
         parts,
     })
@@ -201,7 +204,7 @@ mod tests {
         let image = stanza("linux-image-6.18.15+deb13-cloud-amd64", "6.18.15-1~bpo13+1", depends);
         let offered = offer(image, &[]).expect("an offer");
         assert_eq!(packages(&offered), ["linux-image-6.18.15+deb13-cloud-amd64"]);
-        assert_eq!(offered.name.to_string(), "debian:6.18.15");
+        assert_eq!(offered.packaged.name.to_string(), "debian:6.18.15");
     }
 
     #[test]

@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 
 use super::apt::{Apt, Stanza};
-use super::name::XenName;
+use super::cache::Packaged;
+use super::name::Name;
 use super::offer::{Available, is_safe};
 use super::sources::Suite;
 use super::{KernelError, version};
@@ -20,32 +21,13 @@ const KERNEL: &str = "linux-image-amd64";
 const LIBRARIES: &[&str] =
     &["libxen", "libyajl", "libuuid", "liblzma", "libzstd", "zlib1g", "libgcc-s", "libc6"];
 
-/// A hypervisor on the mirror, with its tools and the kernel of its first domain.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AvailableXen {
-    pub name: XenName,
-    pub version: String,
-    pub package: String,
-    pub kernel: Available,
-    /// The size of the whole download.
-    pub size_bytes: u64,
-    /// Hypervisor, tools and libraries.
-    pub(super) parts: Vec<Stanza>,
-}
-
-impl AvailableXen {
-    pub fn is(&self, name: &XenName) -> bool {
-        name.matches(&self.version)
-    }
-}
-
 /// The hypervisors that have all of their parts, the newest last. Changes the suites that apt asks.
 pub fn hypervisors(
     apt: &Apt,
     suites: &[Suite],
     kernels: &[Available],
-) -> Result<Vec<AvailableXen>, KernelError> {
-    let mut available: Vec<AvailableXen> = Vec::new();
+) -> Result<Vec<Available>, KernelError> {
+    let mut available: Vec<Available> = Vec::new();
     for release in releases(suites) {
         apt.use_suites(&release)?;
         let mut names = apt.names(HYPERVISORS)?;
@@ -59,7 +41,7 @@ pub fn hypervisors(
             }
         }
     }
-    available.sort_by(|a, b| version::compare(&a.version, &b.version));
+    available.sort_by(|a, b| version::compare(&a.packaged.version, &b.packaged.version));
     Ok(available)
 }
 
@@ -82,7 +64,7 @@ fn releases(suites: &[Suite]) -> Vec<Vec<Suite>> {
 /// `4.17` of `xen-hypervisor-4.17-amd64`.
 fn series_of(package: &str) -> Option<&str> {
     let series = package.strip_prefix(HYPERVISORS)?.strip_suffix(ARCHITECTURE)?;
-    let is_series = XenName::parse(&format!("xen:{series}"))?.is_ok();
+    let is_series = Name::parse(&format!("xen:{series}"))?.is_ok();
     is_series.then_some(series)
 }
 
@@ -120,12 +102,12 @@ fn libraries(of: &Stanza) -> Vec<String> {
     names.filter(is_library).map(str::to_string).collect()
 }
 
-fn offers(index: &[Stanza], kernels: &[Available]) -> Vec<AvailableXen> {
+fn offers(index: &[Stanza], kernels: &[Available]) -> Vec<Available> {
     let hypervisors = index.iter().filter(|stanza| series_of(&stanza.package).is_some());
     hypervisors.filter_map(|hypervisor| offer(hypervisor, index, kernels)).collect()
 }
 
-fn offer(hypervisor: &Stanza, index: &[Stanza], kernels: &[Available]) -> Option<AvailableXen> {
+fn offer(hypervisor: &Stanza, index: &[Stanza], kernels: &[Available]) -> Option<Available> {
     let series = series_of(&hypervisor.package)?;
     let version = hypervisor.version.as_str();
     if !is_safe(version) {
@@ -152,21 +134,20 @@ fn offer(hypervisor: &Stanza, index: &[Stanza], kernels: &[Available]) -> Option
         }
         at += 1;
     }
-    let kernel = kernel_of(newest(KERNEL)?, kernels)?.clone();
-    Some(AvailableXen {
-        name: XenName::exact(version),
-        version: version.to_string(),
+    let kernel = kernel_of(newest(KERNEL)?, kernels)?;
+    Some(Available {
+        packaged: Packaged::xen(version, &kernel.kernel.version),
         package: hypervisor.package.clone(),
         size_bytes: kernel.size_bytes + parts.iter().map(|part| part.size_bytes).sum::<u64>(),
-        kernel,
-        parts,
+        parts: kernel.parts.iter().chain(&parts).cloned().collect(),
+        ..kernel.clone()
     })
 }
 
 /// The kernel that a package without files depends on: `linux-image-6.1.0-56-amd64 (= 6.1.192-2)`.
 fn kernel_of<'a>(meta: &Stanza, kernels: &'a [Available]) -> Option<&'a Available> {
     let is_own = |kernel: &Available, need: &str| {
-        need.trim() == format!("{} (= {})", kernel.package, kernel.package_version)
+        need.trim() == format!("{} (= {})", kernel.kernel.name, kernel.kernel.version)
     };
     kernels.iter().find(|kernel| meta.depends.split(',').any(|need| is_own(kernel, need)))
 }
@@ -216,8 +197,8 @@ mod tests {
         of_xen(OLD).into_iter().chain(of_xen(NEW)).chain(others).collect()
     }
 
-    fn offered<'a>(version: &str, offers: &'a [AvailableXen]) -> Option<&'a AvailableXen> {
-        offers.iter().find(|offer| offer.version == version)
+    fn offered<'a>(version: &str, offers: &'a [Available]) -> Option<&'a Available> {
+        offers.iter().find(|offer| offer.packaged.version == version)
     }
 
     #[test]
@@ -229,6 +210,7 @@ mod tests {
             let parts: Vec<(&str, &str)> =
                 offer.parts.iter().map(|part| (&*part.package, &*part.version)).collect();
             let expected = [
+                ("linux-image-6.1.0-56-amd64", "6.1.192-2"),
                 ("xen-hypervisor-4.17-amd64", version),
                 ("xen-utils-4.17", version),
                 ("xenstore-utils", version),
@@ -239,10 +221,10 @@ mod tests {
                 ("zlib1g", "1:1.2.13.dfsg-1"),
             ];
             assert_eq!(parts, expected);
-            assert_eq!(offer.kernel.release, "6.1.0-56-amd64", "the newest of the release");
+            assert_eq!(offer.release, "6.1.0-56-amd64", "the newest of the release");
             assert_eq!(offer.size_bytes, 90);
         }
-        assert_eq!(offered(NEW, &offers).unwrap().name.to_string(), "xen:4.17.7");
+        assert_eq!(offered(NEW, &offers).unwrap().packaged.name.to_string(), "xen:4.17.7");
     }
 
     #[test]

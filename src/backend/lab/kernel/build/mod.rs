@@ -36,7 +36,7 @@ use super::cache::{CONFIG, Cache, IMAGE};
 use super::config::{Configuration, Difference, Lost, Wanted, differences, merged};
 use super::error::PackageFault;
 use super::get::{Mirror, Reach, Step};
-use super::name::{BuiltName, CachedName, SourceName};
+use super::name::{BuiltName, CachedName, Family, Name};
 use super::shelf::Scratch;
 use super::stamp::{self, AppliedPatch, Built, Provenance, Stamp};
 use super::{Kernel, KernelError, bzimage, digest, version};
@@ -56,7 +56,7 @@ pub const LAB_CONFIG: &str = include_str!("lab.config");
 #[derive(Clone, Debug, PartialEq)]
 pub enum Base {
     /// The newest of these sources that is in the cache, else the newest on the mirror.
-    Debian(SourceName),
+    Debian(Name),
     /// A folder with git: its files as they are now, or a revision.
     Tree { folder: PathBuf, revision: Option<String> },
 }
@@ -230,9 +230,11 @@ impl Builder<'_> {
         Ok(all)
     }
 
-    fn base_of_package(&mut self, name: &SourceName) -> Result<Record, BuildError> {
+    fn base_of_package(&mut self, name: &Name) -> Result<Record, BuildError> {
         let version_of = |base: &BaseRecord| match &base.origin {
-            BaseOrigin::Package(version) if name.matches(version) => Some(version.clone()),
+            BaseOrigin::Package(version) if name.matches(Family::Sources, version) => {
+                Some(version.clone())
+            }
             _ => None,
         };
         let known = self.bases(|base| version_of(base).is_some())?;
@@ -252,7 +254,7 @@ impl Builder<'_> {
     }
 
     /// Fetches the sources from the mirror.
-    fn fetched(&mut self, name: &SourceName) -> Result<Record, BuildError> {
+    fn fetched(&mut self, name: &Name) -> Result<Record, BuildError> {
         let reach = if name.is_old() { Reach::Old } else { Reach::Supported };
         let cache = Cache::at(self.cache.root());
         let stop = self.stop;
@@ -272,7 +274,7 @@ impl Builder<'_> {
         run::output(tar, "unpack the sources", self.stop)?;
         fs::remove_dir_all(&into).map_err(KernelError::io("remove", &into))?;
         let base = BaseRecord {
-            name: SourceName::of_package(&sources.version),
+            name: Name::of_sources(&sources.version),
             digest: sources.sha256,
             origin: BaseOrigin::Package(sources.version),
         };

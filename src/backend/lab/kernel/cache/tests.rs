@@ -31,15 +31,15 @@ fn add(cache: &Cache, release: &str, package_version: &str) -> PathBuf {
     fs::write(new.join(IMAGE), bzimage(&format!("{release} (x) #1"), package_version)).unwrap();
     fs::write(new.join(CONFIG), "CONFIG_SCHED_CLASS_EXT=y\n").unwrap();
     fs::write(new.join(MODULES).join("virtio.ko"), "code").unwrap();
-    let name = Name::exact(package_version, Flavour::from_release(release).unwrap());
+    let packaged = Packaged::kernel(release, package_version).unwrap();
     let origin = Provenance::Package {
         package: format!("linux-image-{release}"),
         package_version: package_version.to_string(),
         fetched: Vec::new(),
         fetched_at: super::super::stamp::now(),
     };
-    Stamp::write(&new, name.to_string(), release.to_string(), None, origin).unwrap();
-    let folder = cache.folder(release, package_version);
+    Stamp::write(&new, packaged.name.to_string(), release.to_string(), None, origin).unwrap();
+    let folder = cache.folder(&packaged);
     cache.shelf().put(&new, &folder, &held).unwrap();
     folder
 }
@@ -50,8 +50,7 @@ fn newest(cache: &Cache, name: &str) -> Option<Entry> {
 
 fn release_of(entry: &Entry) -> String {
     match &entry.identity {
-        Identity::Package(package) => package.release.clone(),
-        Identity::Xen(package) => package.version.clone(),
+        Identity::Package(package) => package.release().to_string(),
         Identity::Built(name) => name.to_string(),
     }
 }
