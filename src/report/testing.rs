@@ -129,7 +129,7 @@ pub fn judged(sides: &[&str], works: &[(String, Vec<(Verdict, f64)>)]) -> Analys
             values(1000.0 * ratio, 0.01).judged(*verdict, *ratio, 0.98 * ratio, 1.02 * ratio)
         });
         let cells = std::iter::once(values(1000.0, 0.01)).chain(judged).collect();
-        let row = row("throughput", Unit::OpsPerS, HIGHER, cells);
+        let row = throughput(cells);
         self::work(name, &[], name, "spin", vec![row])
     };
     analysis.works = works.iter().map(work).collect();
@@ -163,6 +163,18 @@ pub fn row(metric: &str, unit: Unit, direction: Direction, cells: Vec<Cell>) -> 
         _ => (Importance::Explaining, Family::Explaining),
     };
     Row { kind: kind.with_importance(importance), family, cells }
+}
+
+fn throughput(cells: Vec<Cell>) -> Row {
+    row("throughput", Unit::OpsPerS, HIGHER, cells)
+}
+
+fn wakeup(cells: Vec<Cell>) -> Row {
+    row("wakeup_p99", Unit::Ns, LOWER, cells)
+}
+
+fn request(cells: Vec<Cell>) -> Row {
+    row("request_p99", Unit::Ns, LOWER, cells)
 }
 
 /// A row of the headline family, whatever its name.
@@ -212,35 +224,20 @@ pub fn ordinary() -> Analysis {
     analysis.method.explaining_verdicts = 1;
     let us = 1e3;
     let two = vec![
-        row(
-            "throughput",
-            Unit::OpsPerS,
-            HIGHER,
-            vec![
-                values(4376.0, 0.004),
-                values(4381.0, 0.005).judged(Verdict::Same, 1.0011, 0.9968, 1.0053),
-            ],
-        ),
-        row(
-            "wakeup_p99",
-            Unit::Ns,
-            LOWER,
-            vec![
-                values(1266.0 * us, 0.06),
-                values(755.0 * us, 0.05).judged(Verdict::Better, 0.5964, 0.5721, 0.6216),
-            ],
-        ),
-        row(
-            "request_p99",
-            Unit::Ns,
-            LOWER,
-            vec![
-                values(22304.0 * us, 0.03),
-                values(22416.0 * us, 0.04)
-                    .judged(open(Why::Noise, Rounds::Number(31)), 1.005, 0.9788, 1.0319)
-                    .bounded(0.0611),
-            ],
-        ),
+        throughput(vec![
+            values(4376.0, 0.004),
+            values(4381.0, 0.005).judged(Verdict::Same, 1.0011, 0.9968, 1.0053),
+        ]),
+        wakeup(vec![
+            values(1266.0 * us, 0.06),
+            values(755.0 * us, 0.05).judged(Verdict::Better, 0.5964, 0.5721, 0.6216),
+        ]),
+        request(vec![
+            values(22304.0 * us, 0.03),
+            values(22416.0 * us, 0.04)
+                .judged(open(Why::Noise, Rounds::Number(31)), 1.005, 0.9788, 1.0319)
+                .bounded(0.0611),
+        ]),
         row(
             "fairness",
             Unit::Ratio,
@@ -252,38 +249,23 @@ pub fn ordinary() -> Analysis {
         ),
     ];
     let four = vec![
-        row(
-            "throughput",
-            Unit::OpsPerS,
-            HIGHER,
-            vec![
-                values(37696.0, 0.006),
-                values(41664.0, 0.007).judged(Verdict::Better, 1.1053, 1.0996, 1.1109),
-            ],
-        ),
-        row(
-            "wakeup_p99",
-            Unit::Ns,
-            LOWER,
-            vec![
-                values(355.0 * us, 0.05),
-                values(555.0 * us, 0.12).judged(Verdict::Worse, 1.5634, 1.4012, 1.7443),
-            ],
-        ),
-        row(
-            "request_p99",
-            Unit::Ns,
-            LOWER,
-            vec![
-                values(2620.0 * us, 0.03),
-                values(2715.0 * us, 0.03).judged(
-                    open(Why::OnlyAlone, Rounds::Number(14)),
-                    1.0362,
-                    1.0061,
-                    1.0672,
-                ),
-            ],
-        ),
+        throughput(vec![
+            values(37696.0, 0.006),
+            values(41664.0, 0.007).judged(Verdict::Better, 1.1053, 1.0996, 1.1109),
+        ]),
+        wakeup(vec![
+            values(355.0 * us, 0.05),
+            values(555.0 * us, 0.12).judged(Verdict::Worse, 1.5634, 1.4012, 1.7443),
+        ]),
+        request(vec![
+            values(2620.0 * us, 0.03),
+            values(2715.0 * us, 0.03).judged(
+                open(Why::OnlyAlone, Rounds::Number(14)),
+                1.0362,
+                1.0061,
+                1.0672,
+            ),
+        ]),
         row("switches", Unit::PerS, NEUTRAL, vec![values(81_200.0, 0.01), values(64_100.0, 0.01)]),
     ];
     analysis.works = vec![
@@ -351,39 +333,29 @@ pub fn troubled() -> Analysis {
 fn troubled_work() -> WorkTable {
     let few = Why::TooFewRounds { least: 6 };
     let rows = vec![
-        row(
-            "throughput",
-            Unit::OpsPerS,
-            HIGHER,
-            vec![
-                values(4376.0, 0.01),
-                values(4200.0, 0.01).judged(Verdict::Worse, 0.9598, 0.9511, 0.9685),
-                values(4390.0, 0.02).judged(
-                    open(Why::SameOnlyAlone, Rounds::MoreThan(1000)),
-                    1.0032,
-                    0.9886,
-                    1.018,
-                ),
-            ],
-        ),
-        row(
-            "wakeup_p99",
-            Unit::Ns,
-            LOWER,
-            vec![
-                values(21e6, 0.3).shaped(TWO_MODES).shaped(OUTLIER),
-                values(21e6, 0.2).shaped(TREND).judged(
-                    open(Why::Noise, Rounds::Number(88)),
-                    1.01,
-                    0.75,
-                    1.36,
-                ),
-                cell(vec![(0, 12e6)])
-                    .unknown(1, "no sample in the window")
-                    .unknown(2, "no sample in the window")
-                    .single(open(few, Rounds::Number(6)), 0.571),
-            ],
-        ),
+        throughput(vec![
+            values(4376.0, 0.01),
+            values(4200.0, 0.01).judged(Verdict::Worse, 0.9598, 0.9511, 0.9685),
+            values(4390.0, 0.02).judged(
+                open(Why::SameOnlyAlone, Rounds::MoreThan(1000)),
+                1.0032,
+                0.9886,
+                1.018,
+            ),
+        ]),
+        wakeup(vec![
+            values(21e6, 0.3).shaped(TWO_MODES).shaped(OUTLIER),
+            values(21e6, 0.2).shaped(TREND).judged(
+                open(Why::Noise, Rounds::Number(88)),
+                1.01,
+                0.75,
+                1.36,
+            ),
+            cell(vec![(0, 12e6)])
+                .unknown(1, "no sample in the window")
+                .unknown(2, "no sample in the window")
+                .single(open(few, Rounds::Number(6)), 0.571),
+        ]),
         headline(
             "misses",
             Unit::Count,
