@@ -369,8 +369,8 @@ impl Applied {
         let kept = self.open.len();
         let made = match pool.form.clone() {
             Form::Affinity(_) => None,
-            Form::Found(place) => Some(self.enter_pool(&place, &pool.cpus)?),
-            Form::New(place) => match self.make_cpuset(&place, &pool.cpus) {
+            Form::Found(place) => Some(self.make_cpuset(&place, &pool.cpus, true)?),
+            Form::New(place) => match self.make_cpuset(&place, &pool.cpus, false) {
                 Ok(made) => Some(made),
                 Err(cause) => {
                     let left = self.undo_down_to(kept).what;
@@ -392,36 +392,24 @@ impl Applied {
         Ok(shared)
     }
 
-    /// Makes a cgroup inside of an existing pool.
-    fn enter_pool(
-        &mut self,
-        place: &Place,
-        cpus: &CpuSet,
-    ) -> Result<(Version, PathBuf, Made), SettingError> {
-        let path = self.make_cgroup(place)?;
-        let made = match place.version {
-            Version::V1 => {
-                self.fill_v1(place, &path, cpus)?;
-                Made::V1 { not_exclusive: None }
-            }
-            Version::V2 => Made::V2 { folder: place.parent.clone(), refused: None },
-        };
-        Ok((place.version, path, made))
-    }
-
+    /// Makes the run's cpuset, which `inside` of an existing pool is a cgroup with the pool's CPUs.
     fn make_cpuset(
         &mut self,
         place: &Place,
         cpus: &CpuSet,
+        inside: bool,
     ) -> Result<(Version, PathBuf, Made), SettingError> {
         let path = self.make_cgroup(place)?;
         let file = |name: &str| path.join(name);
         let made = match place.version {
             Version::V1 => {
                 self.fill_v1(place, &path, cpus)?;
-                let exclusive = self.host.write(file("cpuset.cpu_exclusive"), "1");
+                let exclusive = (!inside)
+                    .then(|| self.host.write(file("cpuset.cpu_exclusive"), "1"))
+                    .transpose();
                 Made::V1 { not_exclusive: exclusive.err().map(|error| error_text(&error)) }
             }
+            Version::V2 if inside => Made::V2 { folder: place.parent.clone(), refused: None },
             Version::V2 => {
                 set_in_cgroup(&self.host, &file("cpuset.cpus"), &cpus.to_string())?;
                 let refused = self.make_partition(&file("cpuset.cpus.partition"));
