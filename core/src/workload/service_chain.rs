@@ -15,6 +15,7 @@
 //! All is over Unix stream socket pairs made beforehand. A connection carries one message at a
 //! time, so no write ever waits. Work is in kilo-operations, an amount and not a time.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -345,7 +346,8 @@ struct Front<'a> {
     lanes: Vec<Lane<'a>>,
     /// Lanes without a request, the one that is taken next at the end.
     free: Vec<usize>,
-    waiting: Queue,
+    /// Clients whose requests wait for a lane, first come, first served. Each waits at most once.
+    waiting: VecDeque<usize>,
 }
 
 struct Caller<'a> {
@@ -360,39 +362,6 @@ struct Lane<'a> {
     caller: usize,
     /// The last answer.
     message: Vec<u8>,
-}
-
-/// Clients whose requests wait for a lane, first come, first served.
-struct Queue {
-    /// One place for each client, which waits at most once.
-    ring: Box<[usize]>,
-    first: usize,
-    len: usize,
-}
-
-impl Queue {
-    fn new(places: usize) -> Queue {
-        // Not zeros: see `message`.
-        Queue { ring: vec![usize::MAX; places].into_boxed_slice(), first: 0, len: 0 }
-    }
-
-    #[inline]
-    fn push(&mut self, client: usize) {
-        let end = (self.first + self.len) % self.ring.len();
-        self.ring[end] = client;
-        self.len += 1;
-    }
-
-    #[inline]
-    fn pop(&mut self) -> Option<usize> {
-        if self.len == 0 {
-            return None;
-        }
-        let client = self.ring[self.first];
-        self.first = (self.first + 1) % self.ring.len();
-        self.len -= 1;
-        Some(client)
-    }
 }
 
 impl<'a> Front<'a> {
@@ -413,11 +382,14 @@ impl<'a> Front<'a> {
         for (number, socket) in sockets.chain(lanes.iter().map(|lane| lane.socket)).enumerate() {
             epoll.add(socket.as_fd(), number as u64)?;
         }
+        // With room for all of them, which is touched here: see `message`.
+        let mut waiting = VecDeque::from(vec![usize::MAX; clients.len()]);
+        waiting.clear();
         Ok(Front {
             epoll,
             burner: Burner::new(speed),
             free: (0..lanes.len()).rev().collect(),
-            waiting: Queue::new(clients.len()),
+            waiting,
             clients,
             lanes,
         })
@@ -453,7 +425,7 @@ impl<'a> Front<'a> {
         match self.free.pop() {
             Some(lane) => self.pass_on(number, lane),
             None => {
-                self.waiting.push(number);
+                self.waiting.push_back(number);
                 Ok(())
             }
         }
@@ -468,7 +440,7 @@ impl<'a> Front<'a> {
         self.burner.burn(work);
         let mut client = self.clients[lane.caller].socket;
         client.write_all(&lane.message)?;
-        match self.waiting.pop() {
+        match self.waiting.pop_front() {
             Some(waiting) => self.pass_on(waiting, number),
             None => {
                 self.free.push(number);

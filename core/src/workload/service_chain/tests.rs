@@ -70,18 +70,6 @@ fn shapes_that_cannot_be_are_refused_in_words() {
     }
 }
 
-#[test]
-fn waiting_clients_have_their_turns_in_order_round_the_ring() {
-    let mut queue = Queue::new(3);
-    assert_eq!(queue.pop(), None);
-    for first in 0..7 {
-        (0..3).for_each(|next| queue.push(first + next));
-        assert_eq!([(); 3].map(|()| queue.pop()), [0, 1, 2].map(|next| Some(first + next)));
-        queue.push(100);
-        assert_eq!((queue.pop(), queue.pop()), (Some(100), None));
-    }
-}
-
 /// A front thread whose clients and first service the test plays.
 struct Played {
     sites: Arc<Sites>,
