@@ -37,18 +37,27 @@ impl std::fmt::Display for Circle {
 }
 
 /// Names from the crate's root: `["stats", "fairness"]`.
-type Path = Vec<String>;
+pub type Path = Vec<String>;
 
 /// One module, in its file or within another.
 #[derive(Default)]
-struct Module {
+pub struct Module {
     file: String,
     /// Items and child modules.
     defined: BTreeSet<String>,
     uses: Vec<Use>,
     /// Tokens outside of `use` declarations: each name, and each path of two names or more.
     names: BTreeSet<String>,
-    paths: BTreeSet<Path>,
+    /// With the line of the first of each.
+    paths: BTreeMap<Path, usize>,
+}
+
+impl Module {
+    /// Each path that it names, and where.
+    pub fn named(&self) -> impl Iterator<Item = (&Path, usize)> {
+        let uses = self.uses.iter().map(|of| (&of.path, of.line));
+        uses.chain(self.paths.iter().map(|(path, line)| (path, *line)))
+    }
 }
 
 /// One name that a `use` declaration brings; `*` for all.
@@ -57,15 +66,25 @@ struct Use {
     name: String,
     path: Path,
     is_public: bool,
+    line: usize,
+}
+
+/// The modules of one file, tests included.
+pub fn modules(source: &Source) -> BTreeMap<Path, Module> {
+    let mut house = House { modules: BTreeMap::new(), has_tests: true };
+    let path = if source.path == "src/main.rs" { Vec::new() } else { module_path(&source.path) };
+    house.add(&path, &source.path, &source.tokens, &mut BTreeSet::new());
+    house.modules
 }
 
 struct House {
     modules: BTreeMap<Path, Module>,
+    has_tests: bool,
 }
 
 impl House {
     fn new(sources: &[Source]) -> House {
-        let mut house = House { modules: BTreeMap::new() };
+        let mut house = House { modules: BTreeMap::new(), has_tests: false };
         let mut tests = BTreeSet::new();
         for source in sources.iter().filter(|source| source.path != "src/main.rs") {
             let path = module_path(&source.path);
@@ -89,7 +108,7 @@ impl House {
             let child = || [path, &[name.clone().unwrap_or_default()]].concat();
             let is_module = item.iter().any(|token| is_ident(Some(token), "mod"))
                 && !item.iter().any(|token| is_ident(Some(token), "fn"));
-            if is_test(item) {
+            if !self.has_tests && is_test(item) {
                 if is_module {
                     tests.insert(child());
                 }
@@ -128,7 +147,7 @@ impl House {
                     _ => {}
                 }
             }
-            named.extend(module.paths.iter().cloned());
+            named.extend(module.paths.keys().cloned());
             let own = edges.entry(module.file.clone()).or_default();
             for path in named {
                 let found = self.definition(at, &path, true, &mut BTreeSet::new());
@@ -292,7 +311,7 @@ fn collect(item: &[TokenTree], module: &mut Module) {
                 }
                 module.names.insert(path[0].clone());
                 if path.len() > 1 {
-                    module.paths.insert(path);
+                    module.paths.entry(path).or_insert(first.span().start().line);
                 }
             }
             TokenTree::Group(group) => {
@@ -340,7 +359,8 @@ fn use_tree(tokens: &[TokenTree], before: &[String], is_public: bool, uses: &mut
     }
     if let Some(last) = path.last().cloned().filter(|_| path.len() > before.len() || name.is_some())
     {
-        uses.push(Use { name: name.unwrap_or(last), path, is_public });
+        let line = tokens.first().map_or(0, |token| token.span().start().line);
+        uses.push(Use { name: name.unwrap_or(last), path, is_public, line });
     }
 }
 

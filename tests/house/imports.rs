@@ -3,9 +3,8 @@
 //! Looks at tokens, not at lines: paths in macros, nested `use` trees and `super::` chains
 //! are seen like any other.
 
-use proc_macro2::{Delimiter, Spacing, TokenTree};
-
-use super::{Source, assert_none, below_src, code, is_ident, is_punct, read};
+use super::circles::modules;
+use super::{Source, assert_none, below_src, code, read};
 
 /// Each top-level module and what it may import, from the top of the house to the ground.
 /// CONTRIBUTING.md has the same table for people, and a test holds the two together.
@@ -87,16 +86,12 @@ fn contributing_has_the_same_table() {
 }
 
 fn check(source: &Source) -> Vec<String> {
-    let depth = depth(&source.path);
     let room = room(&source.path);
     let Some((_, below)) = MAY_IMPORT.iter().find(|(name, _)| *name == room) else {
         return vec![source.finding(1, &format!("`{room}` is no room of the house"))];
     };
-    let mut paths = Vec::new();
-    let tokens: Vec<TokenTree> = source.tokens.clone().into_iter().collect();
-    collect(&tokens, depth, &mut paths);
     let mut findings = Vec::new();
-    for Reached { line, name } in paths {
+    for (line, name) in reached(source) {
         if name == "*" {
             findings.push(source.finding(line, "the whole crate is named: name the module"));
         } else if name != room && !below.contains(&name.as_str()) {
@@ -112,82 +107,29 @@ fn room(path: &str) -> &str {
     below.split('/').next().unwrap_or(below).trim_end_matches(".rs")
 }
 
-/// How many modules enclose the file's items: 0 at the crate's root.
-fn depth(path: &str) -> usize {
-    let below = below_src(path).trim_end_matches(".rs");
-    match below {
-        "lib" | "main" => 0,
-        _ => below.split('/').filter(|part| *part != "mod").count(),
-    }
+/// The top-level module that each path of a file names, or `*` for the crate as a whole, with the line.
+fn reached(source: &Source) -> Vec<(usize, String)> {
+    let modules = modules(source);
+    let paths = modules.iter().flat_map(|(at, module)| {
+        module.named().map(move |(path, line)| (line, top(at.len(), path)))
+    });
+    let mut reached: Vec<_> = paths.filter_map(|(line, top)| Some((line, top?))).collect();
+    reached.dedup();
+    reached
 }
 
-/// A top-level module that a path names, or `*` for the crate as a whole.
-#[derive(Debug, PartialEq)]
-struct Reached {
-    line: usize,
-    name: String,
-}
-
-fn collect(tokens: &[TokenTree], depth: usize, paths: &mut Vec<Reached>) {
-    for (at, token) in tokens.iter().enumerate() {
-        match token {
-            TokenTree::Group(group) => {
-                let is_module = at >= 2
-                    && is_ident(tokens.get(at - 2), "mod")
-                    && group.delimiter() == Delimiter::Brace;
-                let inner: Vec<TokenTree> = group.stream().into_iter().collect();
-                collect(&inner, depth + usize::from(is_module), paths);
-            }
-            // A later step of a path that has been followed from its start.
-            TokenTree::Ident(_) if at >= 2 && is_double_colon(&tokens[at - 2..at]) => {}
-            TokenTree::Ident(ident) => match ident.to_string().as_str() {
-                "crate" | "schedlab" if goes_on(tokens, at) => follow(&tokens[at + 1..], 0, paths),
-                "super" | "self" if goes_on(tokens, at) => follow(&tokens[at..], depth, paths),
-                _ => {}
-            },
-            _ => {}
+/// Follows a path from a module `depth` levels below the root; `None`: it stays inside of a top-level module, or is
+/// of another crate.
+fn top(mut depth: usize, path: &[String]) -> Option<String> {
+    for (at, name) in path.iter().enumerate() {
+        match name.as_str() {
+            "crate" | "schedlab" if at == 0 => depth = 0,
+            "super" => depth = depth.saturating_sub(1),
+            "self" => {}
+            name => return (at > 0 && depth == 0).then(|| name.to_string()),
         }
     }
-}
-
-/// Whether a path or a renaming continues after the token; `pub(crate)` and `&self` do not.
-fn goes_on(tokens: &[TokenTree], at: usize) -> bool {
-    is_double_colon(&tokens[at + 1..]) || is_ident(tokens.get(at + 1), "as")
-}
-
-fn is_double_colon(tokens: &[TokenTree]) -> bool {
-    let joint = matches!(tokens.first(), Some(TokenTree::Punct(punct))
-        if punct.as_char() == ':' && punct.spacing() == Spacing::Joint);
-    joint && is_punct(tokens.get(1), ':')
-}
-
-/// Follows a path from a module `depth` levels below the root until it names a top-level
-/// module or stays inside one.
-fn follow(tokens: &[TokenTree], depth: usize, paths: &mut Vec<Reached>) {
-    match tokens {
-        [TokenTree::Punct(colon), rest @ ..] if colon.as_char() == ':' => {
-            follow(rest, depth, paths);
-        }
-        [TokenTree::Ident(ident), rest @ ..] if ident == "super" => {
-            follow(rest, depth.saturating_sub(1), paths);
-        }
-        [TokenTree::Ident(ident), rest @ ..] if ident == "self" => follow(rest, depth, paths),
-        [TokenTree::Group(group), ..] if group.delimiter() == Delimiter::Brace => {
-            let inner: Vec<TokenTree> = group.stream().into_iter().collect();
-            inner.split(|token| is_punct(Some(token), ',')).for_each(|tree| {
-                follow(tree, depth, paths);
-            });
-        }
-        _ if depth > 0 => {}
-        [TokenTree::Ident(ident), ..] if ident != "as" => {
-            let line = ident.span().start().line;
-            paths.push(Reached { line, name: ident.to_string() });
-        }
-        [token, ..] => {
-            paths.push(Reached { line: token.span().start().line, name: "*".to_string() });
-        }
-        [] => {}
-    }
+    (depth == 0).then(|| "*".to_string())
 }
 
 #[test]
@@ -208,16 +150,14 @@ fn paths_are_followed_to_their_room() {
         ("src/a/b.rs", "use self::engine::x; impl T { fn f(&self) {} }", &[]),
         ("src/a/b.rs", "pub(crate) fn f() {} // crate::engine\nconst S: &str = \"crate::x\";", &[]),
         ("src/a/b.rs", "use std::engine::crate_;", &[]),
-        ("src/a/b.rs", "use crate as lab; use crate::*; use super::super as lab;", &["*"; 3]),
+        ("src/a/b.rs", "use crate as lab; use crate::*; use super::super as lab;", &["*"]),
         ("src/a/mod.rs", "use super::*;", &["*"]),
         ("src/main.rs", "fn main() { schedlab::cli::main() }", &["cli"]),
         ("src/lib.rs", "pub mod model; use self::model::Plan;", &["model"]),
     ];
     for (path, text, expected) in cases {
-        let tokens: Vec<TokenTree> = Source::new(path, text).tokens.into_iter().collect();
-        let mut paths = Vec::new();
-        collect(&tokens, depth(path), &mut paths);
-        let names: Vec<String> = paths.into_iter().map(|path| path.name).collect();
+        let reached = reached(&Source::new(path, text));
+        let names: Vec<String> = reached.into_iter().map(|(_, name)| name).collect();
         assert_eq!(names, *expected, "{path}: {text}");
     }
 }
