@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Mutex};
 
+use crate::home::Home;
 use crate::support::wait_for;
 
 fn size_of_screen(size: u16) -> NonZeroU16 {
@@ -17,10 +18,23 @@ fn size_of_screen(size: u16) -> NonZeroU16 {
 pub struct Pty {
     master: File,
     screen: Arc<Mutex<vt100::Parser>>,
+    /// All that was written to it.
+    written: Arc<Mutex<Vec<u8>>>,
     child: Child,
 }
 
 impl Pty {
+    /// A shell with job control in this home; `$RUN` is the program under test.
+    pub fn shell(home: &Home) -> Pty {
+        let mut shell = Command::new("sh");
+        shell.arg("-i").env_clear().env("PATH", "/usr/bin:/bin").env("PS1", "ready> ");
+        shell.env("HOME", home.path()).env("RUN", env!("CARGO_BIN_EXE_schedlab"));
+        shell.current_dir(home.path());
+        let pty = Pty::start(shell, 80, 24);
+        pty.wait_for("ready>");
+        pty
+    }
+
     /// Starts a program on a new terminal with this many columns and lines.
     pub fn start(mut command: Command, columns: u16, lines: u16) -> Pty {
         let (mut master, mut slave) = (-1, -1);
@@ -50,15 +64,18 @@ impl Pty {
             size_of_screen(columns),
             0,
         )));
-        let (shown, mut output) = (Arc::clone(&screen), master.try_clone().expect("a descriptor"));
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let (shown, all) = (Arc::clone(&screen), Arc::clone(&written));
+        let mut output = master.try_clone().expect("a descriptor");
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             // A read fails when nobody has the other end any more.
             while let Ok(read @ 1..) = output.read(&mut bytes) {
+                all.lock().expect("the text").extend_from_slice(&bytes[..read]);
                 shown.lock().expect("the screen").process(&bytes[..read]);
             }
         });
-        Pty { master, screen, child }
+        Pty { master, screen, written, child }
     }
 
     pub fn pid(&self) -> u32 {
@@ -81,15 +98,24 @@ impl Pty {
         self.screen.lock().expect("the screen").screen().contents()
     }
 
-    /// A view has the terminal: another screen, no cursor, no echo.
-    pub fn is_taken(&self) -> bool {
-        let parser = self.screen.lock().expect("the screen");
-        let screen = parser.screen();
+    /// All that was written so far.
+    pub fn written(&self) -> String {
+        String::from_utf8_lossy(&self.written.lock().expect("the text")).into_owned()
+    }
+
+    fn settings(&self) -> libc::termios {
         // SAFETY: termios is plain data, for which zero is valid.
         let mut settings: libc::termios = unsafe { std::mem::zeroed() };
         // SAFETY: the descriptor is open and the settings are valid for writing.
         unsafe { libc::tcgetattr(self.master.as_raw_fd(), &mut settings) };
-        let echoes = settings.c_lflag & (libc::ECHO | libc::ICANON) != 0;
+        settings
+    }
+
+    /// A view has the terminal: another screen, no cursor, no echo.
+    pub fn is_taken(&self) -> bool {
+        let parser = self.screen.lock().expect("the screen");
+        let screen = parser.screen();
+        let echoes = self.settings().c_lflag & (libc::ECHO | libc::ICANON) != 0;
         let taken = [screen.alternate_screen(), screen.hide_cursor(), !echoes];
         taken.iter().all(|is_so| *is_so)
     }
@@ -98,12 +124,10 @@ impl Pty {
     pub fn is_given_back(&self) -> bool {
         let parser = self.screen.lock().expect("the screen");
         let screen = parser.screen();
-        // SAFETY: termios is plain data, for which zero is valid.
-        let mut settings: libc::termios = unsafe { std::mem::zeroed() };
-        // SAFETY: the descriptor is open and the settings are valid for writing.
-        unsafe { libc::tcgetattr(self.master.as_raw_fd(), &mut settings) };
-        let both = libc::ECHO | libc::ICANON;
-        !screen.alternate_screen() && !screen.hide_cursor() && settings.c_lflag & both == both
+        let libc::termios { c_lflag, c_iflag, .. } = self.settings();
+        let (keys, input) = (libc::ECHO | libc::ICANON | libc::ISIG, libc::ICRNL | libc::IXON);
+        let is_plain = c_lflag & keys == keys && c_iflag & input == input;
+        !screen.alternate_screen() && !screen.hide_cursor() && is_plain
     }
 
     /// Waits until the screen shows it.

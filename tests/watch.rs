@@ -1,7 +1,5 @@
 //! `schedlab watch` on a terminal: keys, sizes, signals, and what it leaves behind.
 
-use std::process::Command;
-
 use crate::home::Home;
 use crate::pty::Pty;
 use crate::support::{signal, skip, wait_for};
@@ -86,13 +84,8 @@ fn signals_give_the_terminal_back() {
 #[test]
 fn it_can_be_stopped_and_goes_on_in_the_foreground() {
     let home = Home::new();
-    let mut shell = Command::new("sh");
-    shell.arg("-i").env_clear().env("PATH", "/usr/bin:/bin").env("PS1", "ready> ");
-    shell.env("HOME", home.path()).current_dir(home.path());
-    let mut pty = Pty::start(shell, 80, 24);
-    pty.wait_for("ready>");
-    let program = env!("CARGO_BIN_EXE_schedlab");
-    pty.press(&format!("{program} watch --source procfs --interval 100ms\n"));
+    let mut pty = Pty::shell(&home);
+    pty.press("$RUN watch --source procfs --interval 100ms\n");
     pty.wait_until("the view", |screen| {
         screen.contains("source procfs") && screen.contains("q quit")
     });
