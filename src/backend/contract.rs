@@ -63,19 +63,14 @@ pub trait Backend {
     }
 
     /// Executes one run. Passes windows on as they close, and polls `cancel`.
-    fn run(
-        &mut self,
-        spec: &RunSpec,
-        cancel: &AtomicBool,
-        on_news: &mut dyn FnMut(RunNews),
-    ) -> RunEnd;
+    fn run(&mut self, spec: &RunSpec, cancel: &AtomicBool, on_news: &mut News) -> RunEnd;
 
     /// Calls [`Backend::run`], and once more if the host ended the run.
     fn run_again_if_ended(
         &mut self,
         spec: &RunSpec,
         cancel: &AtomicBool,
-        on_news: &mut dyn FnMut(RunNews),
+        on_news: &mut News,
     ) -> RunEnd {
         match self.run(spec, cancel, on_news) {
             RunEnd::HostEnded { .. } if cancel.load(Relaxed) => RunEnd::Interrupted,
@@ -98,6 +93,9 @@ pub trait Backend {
         Ok(())
     }
 }
+
+/// The receiver of a run's news.
+pub type News<'a> = dyn FnMut(RunNews) + 'a;
 
 /// A run reports this while it lasts.
 #[derive(Debug)]

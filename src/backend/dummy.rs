@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::model::{Cell, Environment, Outcome, Reading, RunEnd, RunSpec};
 
-use super::{Backend, BackendError, Capabilities, Entry, Null, RunNews};
+use super::{Backend, BackendError, Capabilities, Entry, News, Null};
 
 pub const ENTRY: Entry = Entry {
     name: "dummy",
@@ -33,7 +33,7 @@ impl Backend for Dummy {
         }
     }
 
-    fn run(&mut self, spec: &RunSpec, _: &AtomicBool, _: &mut dyn FnMut(RunNews)) -> RunEnd {
+    fn run(&mut self, spec: &RunSpec, _: &AtomicBool, _: &mut News) -> RunEnd {
         RunEnd::Finished(Outcome::Failed { reason: format!("dummy: {}", spec.cell.variant.name) })
     }
 }

@@ -11,7 +11,7 @@ use crate::model::{Advice, Calibration, Cell, Environment, Outcome, Problem, Run
 use crate::sys::{self, Host, fork, thread};
 use crate::variant::{self, Journal, Missing};
 
-use super::{Backend, BackendError, Capabilities, Entry, RunNews};
+use super::{Backend, BackendError, Capabilities, Entry, News, RunNews};
 
 pub const ENTRY: Entry = Entry {
     name: "local",
@@ -87,12 +87,7 @@ impl Backend for Local {
         })
     }
 
-    fn run(
-        &mut self,
-        spec: &RunSpec,
-        cancel: &AtomicBool,
-        on_news: &mut dyn FnMut(RunNews),
-    ) -> RunEnd {
+    fn run(&mut self, spec: &RunSpec, cancel: &AtomicBool, on_news: &mut News) -> RunEnd {
         match &self.runs {
             Some(Runs { journal, .. }) => {
                 let on_window = &mut |window| on_news(RunNews::Window(window));

@@ -12,7 +12,9 @@ mod local;
 mod null;
 
 pub use cache_report::{AnswerDifference, CacheFault, CacheReport, UnusableAnswer};
-pub use contract::{Backend, BackendConfig, Capabilities, Entry, GuestMachine, Mode, RunNews};
+pub use contract::{
+    Backend, BackendConfig, Capabilities, Entry, GuestMachine, Mode, News, RunNews,
+};
 pub use error::BackendError;
 pub use lab::Lab;
 pub use local::Local;

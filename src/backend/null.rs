@@ -20,7 +20,7 @@ use crate::model::{
 use crate::stats::{Histogram, late_to_early, nearest_rank};
 use crate::workload::{self, Pool, Request, Spec};
 
-use super::{Backend, BackendError, Capabilities, Entry, RunNews};
+use super::{Backend, BackendError, Capabilities, Entry, News, RunNews};
 
 pub const ENTRY: Entry = Entry {
     name: "null",
@@ -78,12 +78,7 @@ impl Backend for Null {
         }
     }
 
-    fn run(
-        &mut self,
-        spec: &RunSpec,
-        cancel: &AtomicBool,
-        on_news: &mut dyn FnMut(RunNews),
-    ) -> RunEnd {
+    fn run(&mut self, spec: &RunSpec, cancel: &AtomicBool, on_news: &mut News) -> RunEnd {
         if cancel.load(Relaxed) {
             return RunEnd::Interrupted;
         }
@@ -129,7 +124,7 @@ impl Null {
         spec: &RunSpec,
         turns: &Turns,
         cancel: &AtomicBool,
-        on_news: &mut dyn FnMut(RunNews),
+        on_news: &mut News,
     ) -> RunEnd {
         let variants = turns.variants.len() as u64;
         let mut all = result(Vec::new(), spec);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::testing::{parsed, started};
 use super::*;
-use crate::backend::Null;
+use crate::backend::{News, Null};
 use crate::model::{Calibration, CpuSet, Cut, Plan, Sharding, Topology};
 use crate::plan;
 
@@ -91,12 +91,7 @@ impl Backend for Disturbed {
         self.null.check(cell)
     }
 
-    fn run(
-        &mut self,
-        spec: &RunSpec,
-        cancel: &AtomicBool,
-        on_news: &mut dyn FnMut(RunNews),
-    ) -> RunEnd {
+    fn run(&mut self, spec: &RunSpec, cancel: &AtomicBool, on_news: &mut News) -> RunEnd {
         let mut end = self.null.run(spec, cancel, on_news);
         let round = (0..100).find(|round| self.plan.measure.seed_of(*round) == spec.seed);
         let key = RunKey { round: round.expect("a seed of the plan"), cell: spec.cell.index };
@@ -622,12 +617,7 @@ impl Backend for Seen {
         self.announced.push(specs.len());
     }
 
-    fn run(
-        &mut self,
-        spec: &RunSpec,
-        cancel: &AtomicBool,
-        on_news: &mut dyn FnMut(RunNews),
-    ) -> RunEnd {
+    fn run(&mut self, spec: &RunSpec, cancel: &AtomicBool, on_news: &mut News) -> RunEnd {
         self.specs.push(spec.clone());
         Null::default().run(spec, cancel, on_news)
     }

@@ -42,12 +42,11 @@ pub trait Recording {
 
     /// Metrics and histograms of one worker set; the names of both begin with the role's, except for metrics of the
     /// machine. `names` has the roles of all sets: the name of their threads, and the role's name in metrics.
-    fn measured(
-        &self,
-        roles: &[Role],
-        names: &BTreeMap<&str, &str>,
-    ) -> (Vec<Metric>, Vec<NamedHistogram>);
+    fn measured(&self, roles: &[Role], names: &BTreeMap<&str, &str>) -> Measured;
 }
+
+/// The metrics and histograms of a worker set.
+pub type Measured = (Vec<Metric>, Vec<NamedHistogram>);
 
 /// One role of one set: the name of its threads, and their tasks.
 pub struct Role<'a> {

@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 
 use crate::model::ProbeSpec;
 
-pub use contract::{MAX_WORKERS_AHEAD, Probe, Recording, Role};
+pub use contract::{MAX_WORKERS_AHEAD, Measured, Probe, Recording, Role};
 pub use run::{Ahead, Telemetry};
 
 /// Every probe, in the order of `schedlab list probes`.

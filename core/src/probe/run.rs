@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Disturbance, Metric, NamedHistogram, Trace};
+use crate::model::{Disturbance, Trace};
 
-use super::{MAX_WORKERS_AHEAD, Probe, Recording, Role, find};
+use super::{MAX_WORKERS_AHEAD, Measured, Probe, Recording, Role, find};
 
 /// Every probe that a plan names, opened for one run.
 pub struct Telemetry(Vec<Box<dyn Recording>>);
@@ -59,11 +59,7 @@ impl Telemetry {
     }
 
     /// Metrics and histograms of one worker set; see [`Recording::measured`].
-    pub fn measured(
-        &self,
-        roles: &[Role],
-        names: &BTreeMap<&str, &str>,
-    ) -> (Vec<Metric>, Vec<NamedHistogram>) {
+    pub fn measured(&self, roles: &[Role], names: &BTreeMap<&str, &str>) -> Measured {
         let (metrics, histograms): (Vec<_>, Vec<_>) =
             self.0.iter().map(|recording| recording.measured(roles, names)).unzip();
         (metrics.into_iter().flatten().collect(), histograms.into_iter().flatten().collect())
@@ -92,11 +88,7 @@ mod tests {
             vec![Disturbance { share: None, fact }]
         }
 
-        fn measured(
-            &self,
-            _: &[Role],
-            _: &BTreeMap<&str, &str>,
-        ) -> (Vec<Metric>, Vec<NamedHistogram>) {
+        fn measured(&self, _: &[Role], _: &BTreeMap<&str, &str>) -> Measured {
             Default::default()
         }
     }

@@ -26,7 +26,7 @@ use crate::model::{
     Advice, Calibration, Cell, Environment, GuestTime, Lab, Outcome, PlanEnd, RunEnd, RunSpec,
 };
 
-use super::contract::{Backend, GuestMachine, Mode, RunNews};
+use super::contract::{Backend, GuestMachine, Mode, News, RunNews};
 use super::error::BackendError;
 use answers::{AnswerReader, Place};
 use arrays::{Arrays, Files, Queued};
@@ -370,12 +370,7 @@ impl Backend for Fleet {
         self.asked.is_some_and(|name| !self.book.is_missing(name))
     }
 
-    fn run(
-        &mut self,
-        spec: &RunSpec,
-        cancel: &AtomicBool,
-        on_news: &mut dyn FnMut(RunNews),
-    ) -> RunEnd {
+    fn run(&mut self, spec: &RunSpec, cancel: &AtomicBool, on_news: &mut News) -> RunEnd {
         let answer = match self.fault {
             Some(_) => Ok(Waited::Interrupted),
             None => self.wait_for(spec, cancel),
@@ -400,7 +395,7 @@ impl Backend for Fleet {
         &mut self,
         spec: &RunSpec,
         cancel: &AtomicBool,
-        on_news: &mut dyn FnMut(RunNews),
+        on_news: &mut News,
     ) -> RunEnd {
         self.run(spec, cancel, on_news)
     }

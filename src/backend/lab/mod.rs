@@ -39,7 +39,8 @@ use std::sync::atomic::AtomicBool;
 use crate::model::{self, Cell, Environment, Outcome, RunEnd, RunSpec};
 
 use super::{
-    Backend, BackendConfig, BackendError, CacheReport, Capabilities, Entry, GuestMachine, RunNews,
+    Backend, BackendConfig, BackendError, CacheReport, Capabilities, Entry, GuestMachine, News,
+    RunNews,
 };
 use error::GuestError;
 use guest::GuestOutput;
@@ -118,12 +119,7 @@ impl Backend for Lab {
         self.queue.add(specs);
     }
 
-    fn run(
-        &mut self,
-        spec: &RunSpec,
-        cancel: &AtomicBool,
-        on_news: &mut dyn FnMut(RunNews),
-    ) -> RunEnd {
+    fn run(&mut self, spec: &RunSpec, cancel: &AtomicBool, on_news: &mut News) -> RunEnd {
         let guests = &self.guests;
         let on_poll = &mut || {
             if let Some(share) = guests.starved() {

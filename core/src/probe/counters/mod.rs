@@ -15,14 +15,12 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{
-    Metric, NamedHistogram, ProbeMetric, ProbeSpec, Reading, Scope, Statistic, Unit,
-};
+use crate::model::{Metric, ProbeMetric, ProbeSpec, Reading, Scope, Statistic, Unit};
 use crate::sys::host::error_text;
 use crate::sys::perf::{Count, Countable, Place};
 use crate::sys::{Host, clock, sched};
 
-use super::{Probe, Recording, Role};
+use super::{Measured, Probe, Recording, Role};
 use energy::{DOMAINS, Meter};
 use events::Event;
 
@@ -307,11 +305,7 @@ impl Recording for Counting {
         with(&mut self.meters, Meter::advance);
     }
 
-    fn measured(
-        &self,
-        roles: &[Role],
-        names: &BTreeMap<&str, &str>,
-    ) -> (Vec<Metric>, Vec<NamedHistogram>) {
+    fn measured(&self, roles: &[Role], names: &BTreeMap<&str, &str>) -> Measured {
         let named = |own: &ProbeMetric, role: &str, of: Of| {
             own.kind(role).reading(self.reading(own.name, of))
         };

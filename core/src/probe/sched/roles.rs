@@ -9,7 +9,7 @@ use crate::model::{
     PREEMPTED_BY, PairKind, PairScore, ProbeMetric, ProbeSpec, QUEUE_WAIT, Reading, SCHED_PROBES,
     SLICE, Scope, Statistic, TRACE_PROBE, TaskScore, Times, Trace, Unit, VOLUNTARY, WAITED_FOR,
 };
-use crate::probe::{MAX_WORKERS_AHEAD, Probe, Recording, Role};
+use crate::probe::{MAX_WORKERS_AHEAD, Measured, Probe, Recording, Role};
 
 use super::{Counted, Level, Missed, Opened, Session, SessionConfig, SourceError};
 
@@ -191,11 +191,7 @@ impl Recording for SchedRecording {
         fell_back.then_some(Disturbance { share: None, fact }).into_iter().collect()
     }
 
-    fn measured(
-        &self,
-        roles: &[Role],
-        names: &BTreeMap<&str, &str>,
-    ) -> (Vec<Metric>, Vec<NamedHistogram>) {
+    fn measured(&self, roles: &[Role], names: &BTreeMap<&str, &str>) -> Measured {
         let seen = match (&self.session, &self.counted) {
             (Ok(_), Some(counted)) => Ok(counted),
             (Err(why), _) => Err(why.as_str()),
@@ -216,11 +212,7 @@ struct Roles<'a> {
 }
 
 impl Roles<'_> {
-    fn measured(
-        &self,
-        roles: &[Role],
-        names: &BTreeMap<&str, &str>,
-    ) -> (Vec<Metric>, Vec<NamedHistogram>) {
+    fn measured(&self, roles: &[Role], names: &BTreeMap<&str, &str>) -> Measured {
         let mut metrics = Vec::new();
         let mut histograms = Vec::new();
         let level = self.probe.level;

@@ -19,6 +19,9 @@ use crate::model::clean as plain;
 
 pub use super::sources::Reach;
 
+/// The receiver of the progress.
+pub type Steps<'a> = dyn FnMut(Step) + 'a;
+
 /// Progress.
 #[derive(Debug, PartialEq)]
 pub enum Step<'a> {
@@ -65,7 +68,7 @@ impl<'a> Mirror<'a> {
         cache: Cache,
         reach: Reach,
         stop: &'a AtomicBool,
-        on: &mut dyn FnMut(Step),
+        on: &mut Steps,
     ) -> Result<Mirror<'a>, KernelError> {
         check_host()?;
         let lock = cache.shelf().lock(stop, &mut || on(Step::Waiting))?;
@@ -105,11 +108,7 @@ impl<'a> Mirror<'a> {
     }
 
     /// Fetches the newest kernel of this name if it is not in the cache.
-    pub fn get(
-        &self,
-        name: &CachedName,
-        on: &mut dyn FnMut(Step),
-    ) -> Result<(Kernel, How), KernelError> {
+    pub fn get(&self, name: &CachedName, on: &mut Steps) -> Result<(Kernel, How), KernelError> {
         match name {
             CachedName::Fetched(name) => {
                 let found;
@@ -130,11 +129,7 @@ impl<'a> Mirror<'a> {
         }
     }
 
-    fn get_offer(
-        &self,
-        offer: &Available,
-        on: &mut dyn FnMut(Step),
-    ) -> Result<(Kernel, How), KernelError> {
+    fn get_offer(&self, offer: &Available, on: &mut Steps) -> Result<(Kernel, How), KernelError> {
         let folder = self.cache.folder(&offer.packaged);
         let mut entries = self.cache.entries()?.into_iter();
         let entry = entries.find(|entry| entry.folder == folder);
@@ -166,7 +161,7 @@ impl<'a> Mirror<'a> {
         &self,
         sources: &Stanza,
         into: &Path,
-        on: &mut dyn FnMut(Step),
+        on: &mut Steps,
     ) -> Result<PathBuf, KernelError> {
         self.fetch_part(sources, into, into, on)?;
         let archive = into.join(format!("usr/src/{}.tar.xz", sources.package));
@@ -203,12 +198,7 @@ impl<'a> Mirror<'a> {
         names.join(", ")
     }
 
-    fn fetch(
-        &self,
-        offer: &Available,
-        folder: &Path,
-        on: &mut dyn FnMut(Step),
-    ) -> Result<(), KernelError> {
+    fn fetch(&self, offer: &Available, folder: &Path, on: &mut Steps) -> Result<(), KernelError> {
         let scratch = self.cache.shelf().scratch(&self.lock)?;
         let make = |name: &str| {
             let path = scratch.path().join(name);
@@ -241,7 +231,7 @@ impl<'a> Mirror<'a> {
         part: &Stanza,
         into: &Path,
         tree: &Path,
-        on: &mut dyn FnMut(Step),
+        on: &mut Steps,
     ) -> Result<Fetched, KernelError> {
         let (package, size_bytes) = (part.package.as_str(), part.size_bytes);
         on(Step::Download { package, size_bytes, percent: 0.0 });
