@@ -13,7 +13,6 @@ pub mod clock;
 pub mod command;
 pub mod companion;
 mod dirs;
-pub mod door;
 pub mod environment;
 mod epoll;
 mod eventfd;
@@ -52,6 +51,7 @@ pub mod topology;
 pub mod tty;
 mod tty_restore;
 pub mod virtualisation;
+pub mod wake_pipe;
 pub mod xen;
 
 #[cfg(test)]

@@ -13,9 +13,9 @@ use std::sync::atomic::{
 
 use bytemuck::Zeroable;
 
-use crate::sys::door::Door;
 use crate::sys::futex::{self, Scope};
 use crate::sys::shared;
+use crate::sys::wake_pipe::WakePipe;
 
 use super::WorkloadError;
 
@@ -59,9 +59,9 @@ pub struct Thing {
     /// Each sleeper at a semaphore has one of these for itself, as long as there are no more of them.
     places: [AtomicU32; PLACES],
     /// Those of a [`Sort::Pipe`]: one for each worker that sleeps here, and how many are open and given away.
-    doors: [Door; MAX_READERS],
-    open_doors: AtomicU32,
-    given_doors: AtomicU32,
+    pipes: [WakePipe; MAX_READERS],
+    open_pipes: AtomicU32,
+    given_pipes: AtomicU32,
 }
 
 /// The most workers that sleep at a pipe at once.
@@ -126,10 +126,10 @@ impl Thing {
         self.moment_ns.store(now_ns, Relaxed);
         let number = self.word.fetch_add(1, SeqCst);
         if is_before(number, self.other.load(SeqCst)) {
-            if self.open_doors.load(Relaxed) > 0 {
-                // A sleeper looks for its post once more after it has left its door here.
+            if self.open_pipes.load(Relaxed) > 0 {
+                // A sleeper looks for its post once more after it has left its pipe here.
                 let left = self.place(number).load(SeqCst);
-                return self.doors.get(left as usize).map_or((), Door::wake);
+                return self.pipes.get(left as usize).map_or((), WakePipe::wake);
             }
             let place = self.place(number);
             place.fetch_add(1, SeqCst);
@@ -161,33 +161,33 @@ impl Thing {
         }
     }
 
-    /// As [`Thing::take`] of a pipe, by the worker that has this door.
+    /// As [`Thing::take`], by the worker that has this pipe.
     #[inline]
-    pub fn read(&self, door: u32) -> bool {
+    pub fn read(&self, pipe: u32) -> bool {
         let number = self.other.fetch_add(1, SeqCst);
-        self.place(number).store(door, SeqCst);
+        self.place(number).store(pipe, SeqCst);
         let mut slept = false;
         while !is_before(number, self.word.load(SeqCst)) {
             // It may have a byte left of a post that its worker found before it slept.
-            self.doors[door as usize].wait();
+            self.pipes[pipe as usize].wait();
             slept = true;
         }
         slept
     }
 
-    /// Opens doors for so many more workers, before any of them begins. `false`: there is no room for so many.
-    pub fn add_doors(&self, workers: u32) -> io::Result<bool> {
-        let open = self.open_doors.load(Relaxed) as usize;
-        let Some(doors) = self.doors.get(open..open + workers as usize) else { return Ok(false) };
-        doors.iter().try_for_each(Door::open)?;
-        self.open_doors.fetch_add(workers, Relaxed);
+    /// Opens pipes for so many more workers, before any of them begins. `false`: there is no room for so many.
+    pub fn add_pipes(&self, workers: u32) -> io::Result<bool> {
+        let open = self.open_pipes.load(Relaxed) as usize;
+        let Some(pipes) = self.pipes.get(open..open + workers as usize) else { return Ok(false) };
+        pipes.iter().try_for_each(WakePipe::open)?;
+        self.open_pipes.fetch_add(workers, Relaxed);
         Ok(true)
     }
 
-    /// The number of a door that no other worker has; `None`: it is no pipe, or has fewer.
-    pub fn take_door(&self) -> Option<u32> {
-        let door = self.given_doors.fetch_add(1, Relaxed);
-        (door < self.open_doors.load(Relaxed)).then_some(door)
+    /// The number of a pipe that no other worker has; `None`: there is none.
+    pub fn take_pipe(&self) -> Option<u32> {
+        let pipe = self.given_pipes.fetch_add(1, Relaxed);
+        (pipe < self.open_pipes.load(Relaxed)).then_some(pipe)
     }
 
     fn place(&self, number: u32) -> &AtomicU32 {
@@ -332,32 +332,32 @@ mod tests {
     }
 
     #[test]
-    fn pipes_are_semaphores_whose_sleepers_have_a_door_each() {
+    fn what_is_read_is_a_semaphore_whose_sleepers_have_a_pipe_each() {
         let [how, _] = HOWS;
-        let pipe = Thing::zeroed();
-        assert_eq!(pipe.take_door(), None);
-        assert!(!pipe.add_doors(MAX_READERS as u32 + 1).unwrap());
-        let pipe = Thing::zeroed();
-        assert!(pipe.add_doors(2).unwrap() && pipe.add_doors(1).unwrap());
-        pipe.post(how, 1);
-        let doors = [0; 3].map(|_| pipe.take_door().unwrap());
-        assert_eq!((doors, pipe.take_door()), ([0, 1, 2], None));
-        assert!(!pipe.read(0), "nobody waited for it");
+        let thing = Thing::zeroed();
+        assert_eq!(thing.take_pipe(), None);
+        assert!(!thing.add_pipes(MAX_READERS as u32 + 1).unwrap());
+        let thing = Thing::zeroed();
+        assert!(thing.add_pipes(2).unwrap() && thing.add_pipes(1).unwrap());
+        thing.post(how, 1);
+        let pipes = [0; 3].map(|_| thing.take_pipe().unwrap());
+        assert_eq!((pipes, thing.take_pipe()), ([0, 1, 2], None));
+        assert!(!thing.read(0), "nobody waited for it");
         // As a post leaves it that comes between a reader's number and its sleep.
-        pipe.doors[1].wake();
+        thing.pipes[1].wake();
         let (posts, reads) = (30_000, AtomicU64::new(0));
         std::thread::scope(|threads| {
-            for door in doors {
-                let (pipe, reads) = (&pipe, &reads);
+            for pipe in pipes {
+                let (thing, reads) = (&thing, &reads);
                 threads.spawn(move || {
                     while reads.fetch_add(1, SeqCst) < posts {
-                        pipe.read(door);
+                        thing.read(pipe);
                     }
                 });
             }
-            (0..posts).for_each(|_| pipe.post(how, 1));
+            (0..posts).for_each(|_| thing.post(how, 1));
         });
-        assert!(!pipe.try_take());
+        assert!(!thing.try_take());
     }
 
     #[test]

@@ -27,7 +27,7 @@ fn bound_ns(seen: &Seen, task: usize) -> Option<f64> {
     let equals = seen.tasks.iter().filter(competes).filter(|other| !goes_before(own, other));
     let equals: Vec<&Task> = equals.collect();
     let all_sleep = equals.iter().all(|other| other.has_wakeups);
-    (all_sleep && equals.len() <= own.cpus.len()).then(|| BOUND_NS * equals.len() as f64)
+    (all_sleep && equals.len() <= own.cpus.len()).then_some(BOUND_NS * equals.len() as f64)
 }
 
 impl Rule for LatencyContract {

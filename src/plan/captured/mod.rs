@@ -19,7 +19,7 @@ use crate::workload;
 use super::fields::{MAX_SETS, MAX_TEXT_BYTES, MAX_TITLE_CHARS};
 use super::table::toml_text as quoted;
 pub use likeness::{Likeness, Profile, score};
-use parts::{Queue, Seen, Sort, order as order_text, part_name, queues, time};
+use parts::{Queue, Seen, Sort, order as order_text, part_name, rounded, time};
 use threads::{Manner, PIECE_NS, Threads};
 
 /// Pieces in the orders of all roles together.
@@ -31,6 +31,8 @@ const MIN_IN_WINDOW: u32 = 20;
 const MIN_OF_ALL: u32 = 200;
 /// Semaphores of a role.
 const MAX_QUEUES: usize = 8;
+/// A rest that is a smaller part of the time makes no difference.
+const MIN_REST: u64 = 100;
 /// Windows that are compared where not all pieces fit.
 const WINDOWS: u64 = 9;
 /// Names of threads have no more bytes.
@@ -265,6 +267,7 @@ impl Scene {
         for (number, (sort, _)) in by_use.iter().enumerate() {
             let samples = seen.get(&sort.plain()).cloned().unwrap_or_default();
             let wait = match (sort.taken, &timer) {
+                _ if sort.rest_ns.is_some() => sort.rest_ns.map(|ns| format!("sleep {}", time(ns))),
                 (Some(queue), _) => {
                     Some(format!("{} {}", order.words(queue)[0], self.queue_name(queue)))
                 }
@@ -278,8 +281,11 @@ impl Scene {
             steps.extend(samples.work(sort, cost_ns, post));
         }
         if steps.is_empty() {
-            let busy = format!("burn {}", time(PIECE_NS));
-            return (text + &format!("steps = [{}]\n", quoted(&busy)), 1);
+            // No whole stretch of work was seen of one that sleeps.
+            let (word, ns) =
+                if self.busy[role] { ("burn", PIECE_NS) } else { ("sleep", self.wall_ns()) };
+            let step = quoted(&format!("{word} {}", time(ns)));
+            return (text + &format!("steps = [{step}]\n"), 1);
         }
         let lines: Vec<String> =
             steps.iter().map(|step| format!("  {},\n", quoted(step))).collect();
@@ -307,8 +313,13 @@ impl Scene {
     }
 
     /// The pieces that are in the order, by their numbers. One that has just been born, and was not woken by one of
-    /// those, came from outside, once: it would come again at once.
-    fn pieces_in(&self, window: (u64, u64), is_rare: &[bool]) -> Vec<bool> {
+    /// those, came from outside, once: it would come again at once, unless its role rests.
+    fn pieces_in(
+        &self,
+        window: (u64, u64),
+        is_rare: &[bool],
+        rests_ns: &[Option<u64>],
+    ) -> Vec<bool> {
         let pieces = &self.threads.pieces;
         let mut is_in = vec![false; pieces.len()];
         for (number, piece) in pieces.iter().enumerate() {
@@ -321,7 +332,10 @@ impl Scene {
             let is_here = (window.0..window.1).contains(&piece.woken_at_ns);
             is_in[number] = piece.is_whole
                 && (is_here || is_rare[piece.role])
-                && (piece.slept_at_ns.is_some() || piece.goes_on || is_taken());
+                && (piece.slept_at_ns.is_some()
+                    || piece.goes_on
+                    || (piece.is_first && rests_ns[piece.role].is_some())
+                    || is_taken());
         }
         is_in
     }
@@ -350,14 +364,18 @@ impl Scene {
 
     fn order(&self, window: (u64, u64), max_queues: usize) -> InOrder {
         let is_rare = self.rare(window);
-        let has = self.pieces_in(window, &is_rare);
-        let mut order =
-            InOrder { window, has, is_rare, queues: Vec::new(), pipes: BTreeSet::new() };
+        let is_all = window == (self.from_ns, self.to_ns);
+        let rests_ns: Vec<Option<u64>> = (is_rare.iter().enumerate())
+            .map(|(role, is_rare)| self.rest_ns(role, is_all || *is_rare))
+            .collect();
+        let has = self.pieces_in(window, &is_rare, &rests_ns);
+        let (queues, pipes) = (Vec::new(), BTreeSet::new());
+        let mut order = InOrder { window, has, is_rare, rests_ns, queues, pipes };
         let pieces = &self.threads.pieces;
         let is_taken = |number: usize| {
             pieces[number].by.is_some_and(|by| self.is_edge_here(&order, by, number))
         };
-        let queues = queues(pieces, is_taken, self.names.len(), max_queues);
+        let queues = parts::queues(pieces, is_taken, self.names.len(), max_queues);
         let mut sync: BTreeMap<Queue, i64> = BTreeMap::new();
         for number in (0..pieces.len()).filter(|number| is_taken(*number)) {
             let queue = (pieces[number].role, queues[number]);
@@ -394,7 +412,23 @@ impl Scene {
             }
             here.push((piece.slept_at_ns.unwrap_or(piece.woken_at_ns), number, sort));
         }
-        (seen, in_order(here))
+        let mut entries = in_order(here);
+        if let Some(rest_ns) = order.rests_ns[role] {
+            let workers = self.threads.count(role).max(1);
+            entries.extend(vec![Sort::rest(rounded(rest_ns)); workers as usize]);
+        }
+        (seen, entries)
+    }
+
+    /// How long each worker of a role rests in the order, which is as long as its threads were away on average: else what
+    /// was seen once would come again at once. `None`: mostly others wake it, or it was there most of the time.
+    fn rest_ns(&self, role: usize, is_in_full: bool) -> Option<u64> {
+        let own = self.threads.pieces.iter().filter(|piece| piece.role == role);
+        let (woken, all) = own
+            .fold((0, 0), |(woken, all), piece| (woken + usize::from(piece.by.is_some()), all + 1));
+        let count = u64::from(self.threads.count(role).max(1));
+        let rest_ns = self.threads.absence_ns(role, self.from_ns, self.to_ns) / count;
+        (is_in_full && 2 * woken <= all && rest_ns >= self.wall_ns() / MIN_REST).then_some(rest_ns)
     }
 
     /// The name of a semaphore.
@@ -496,6 +530,8 @@ struct InOrder {
     has: Vec<bool>,
     /// By role.
     is_rare: Vec<bool>,
+    /// By role, where its workers rest.
+    rests_ns: Vec<Option<u64>>,
     queues: Vec<u8>,
     /// Those in which most are woken as through a pipe.
     pipes: BTreeSet<Queue>,

@@ -21,6 +21,8 @@ pub struct Sort {
     pub taken: Option<Queue>,
     /// Whether it waits for nothing at all.
     pub goes_on: bool,
+    /// It only sleeps, for so long, since no thread of the role was there or nobody woke it.
+    pub rest_ns: Option<u64>,
     /// The queues that it wakes one after the other, and how often.
     pub posts: Vec<(Queue, u32)>,
 }
@@ -45,7 +47,13 @@ impl Sort {
             at.push(done_ns);
         }
         let taken = is_taken.then(|| queue(number));
-        (Sort { taken, goes_on: piece.goes_on, posts }, at)
+        let goes_on = piece.goes_on || (piece.is_first && !is_taken);
+        (Sort { taken, goes_on, rest_ns: None, posts }, at)
+    }
+
+    /// A rest of so long.
+    pub fn rest(ns: u64) -> Sort {
+        Sort { taken: None, goes_on: false, rest_ns: Some(ns), posts: Vec::new() }
     }
 
     /// The same whatever the queues of a role.
@@ -57,7 +65,7 @@ impl Sort {
                 _ => posts.push(((role, 0), times)),
             }
         }
-        Sort { taken: self.taken.map(|(role, _)| (role, 0)), goes_on: self.goes_on, posts }
+        Sort { taken: self.taken.map(|(role, _)| (role, 0)), posts, ..*self }
     }
 }
 
@@ -192,7 +200,7 @@ fn list(mut all_ns: Vec<u64>) -> String {
 }
 
 /// To three digits.
-fn rounded(ns: u64) -> u64 {
+pub fn rounded(ns: u64) -> u64 {
     let mut unit = 1;
     while ns / unit >= 1_000 {
         unit *= 10;

@@ -87,6 +87,30 @@ fn work_is_kept_and_waits_for_a_cpu_are_not() {
     assert_eq!(sets[1].2, "a*99");
 }
 
+/// Thread 1 is woken once by a timer, and thread 2 is born and works twice; then both sleep to the end.
+#[test]
+fn what_was_seen_once_comes_once() {
+    let events = [
+        (200_000, waking(Waker::Interrupt, 1)),
+        (200_000, switch(0, Left::Runnable, 1)),
+        (203_000, switch(1, Left::Sleeping, 0)),
+        (300_000, waking(Waker::Task(9), 2)),
+        (300_000, switch(0, Left::Runnable, 2)),
+        (301_000, switch(2, Left::Sleeping, 0)),
+        (401_000, waking(Waker::Interrupt, 2)),
+        (401_000, switch(0, Left::Runnable, 2)),
+        (403_000, switch(2, Left::Sleeping, 0)),
+    ];
+    let tasks = [traced(1, "app", "once"), traced(2, "app", "twice")];
+    let sets =
+        |events: &[(u64, TraceWhat)]| sets(&capture(&trace(events), &tasks, true).unwrap().text);
+    let seen = sets(&events);
+    let own = |at: usize| (seen[at].1.join(", "), seen[at].2.as_str());
+    assert_eq!(own(0), ("part a, sleep 997ms, part b, burn 3ms".to_string(), "b a"));
+    let twice = "part a, sleep 100ms, burn 2ms, part b, sleep 897ms, part c, burn 1ms";
+    assert_eq!(own(1), (twice.to_string(), "c a b"));
+}
+
 #[test]
 fn who_is_mostly_woken_by_writing_reads() {
     let mut trace = pair();

@@ -42,6 +42,8 @@ pub struct Piece {
     pub is_whole: bool,
     /// Whether the thread did not wait before it.
     pub goes_on: bool,
+    /// Whether the thread was not seen before, and none of these woke it.
+    pub is_first: bool,
 }
 
 impl Piece {
@@ -328,6 +330,7 @@ impl Threads {
             is_sync: false,
             is_whole: false,
             goes_on: true,
+            is_first: false,
         });
     }
 
@@ -345,6 +348,7 @@ impl Threads {
         let slept_at_ns = thread.asleep_since_ns.take();
         let is_awaited = slept_at_ns.is_some() || by.is_some();
         let role = thread.role;
+        let is_first = thread.first_ns.is_none() && by.is_none();
         let goes_on = self.stretch(tid, at_ns, true, is_awaited) && !is_awaited;
         self.pieces.push(Piece {
             role,
@@ -356,6 +360,7 @@ impl Threads {
             is_sync,
             is_whole: false,
             goes_on,
+            is_first,
         });
         let Some(thread) = self.by_tid.get_mut(&tid) else { return };
         thread.first_ns.get_or_insert(at_ns);
@@ -366,6 +371,18 @@ impl Threads {
         if let Some((waker, done_ns)) = by {
             self.pieces[waker].posts.push((done_ns, number));
         }
+    }
+
+    /// The time that the threads of a role were not there, or slept without an end that was seen, where there are always as
+    /// many as there were at most; none between the first event of a thread and its last sleep.
+    pub fn absence_ns(&self, role: usize, from_ns: u64, to_ns: u64) -> u64 {
+        let own = self.by_tid.values().filter(|thread| thread.role == role);
+        let there_ns = own.filter_map(|thread| {
+            let end_ns = thread.dead_ns.or(thread.asleep_since_ns).unwrap_or(to_ns);
+            Some(end_ns.saturating_sub(thread.first_ns?))
+        });
+        let all_ns = u64::from(self.count(role)) * to_ns.saturating_sub(from_ns);
+        all_ns.saturating_sub(there_ns.sum())
     }
 
     /// The largest number of threads of a role that there were at one time.

@@ -211,17 +211,17 @@ struct Set {
 
 impl Set {
     /// Opens those of the pipes that its workers read.
-    fn open_doors(&self, things: &[&'static Thing]) -> Result<(), WorkloadError> {
+    fn open_pipes(&self, things: &[&'static Thing]) -> Result<(), WorkloadError> {
         let named = self.script.things.iter().enumerate();
         let pipes = named.filter(|(at, _)| self.script.reads(*at));
         for (at, (_, name)) in pipes {
-            let doors = Wanted {
+            let pipes = Wanted {
                 what: "pipe",
                 count: 1,
                 files_each: 2 * self.count as usize,
                 fewer: "workers",
             };
-            let has_room = doors.open(|| things[at].add_doors(self.count))?;
+            let has_room = pipes.open(|| things[at].add_pipes(self.count))?;
             if has_room != [true] {
                 let problem = format!("more than {MAX_READERS} workers read `{name}`");
                 let hint = "`take` and `post` in place of `read` and `write`".to_string();
@@ -237,7 +237,7 @@ impl Load for Set {
         let named = |sort: Sort, name: &str| things.named(sort, name, self.how);
         let own = self.script.things.iter().map(|(sort, name)| named(*sort, name));
         let own = own.collect::<Result<Vec<_>, _>>()?;
-        self.open_doors(&own)?;
+        self.open_pipes(&own)?;
         let starters = match &self.forked {
             Some(name) => Some([named(Sort::Fork, name)?, named(Sort::Free, name)?]),
             None => None,

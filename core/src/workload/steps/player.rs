@@ -68,8 +68,8 @@ pub struct Player<'a, M> {
     timers: Vec<AtomicU64>,
     /// The things that it holds as locks.
     held: Vec<bool>,
-    /// Its doors of the things that it reads.
-    doors: Vec<Option<u32>>,
+    /// Its pipes of the things that it reads.
+    pipes: Vec<Option<u32>>,
     memory: Vec<u8>,
     output: File,
     tid: i32,
@@ -107,8 +107,8 @@ impl<'a, M: Machine> Player<'a, M> {
             pool,
             timers: script.timers.iter().map(|_| AtomicU64::new(0)).collect(),
             held: vec![false; things.len()],
-            doors: (0..things.len())
-                .map(|at| if script.reads(at) { things[at].take_door() } else { None })
+            pipes: (0..things.len())
+                .map(|at| if script.reads(at) { things[at].take_pipe() } else { None })
                 .collect(),
             // Not zeros, so that the pages are touched here.
             memory: vec![0x5a; bytes as usize],
@@ -249,8 +249,8 @@ impl<'a, M: Machine> Player<'a, M> {
     #[inline]
     fn take(&self, semaphore: usize, now_ns: u64) {
         let thing = self.things[semaphore];
-        let slept = match self.doors[semaphore] {
-            Some(door) => thing.read(door),
+        let slept = match self.pipes[semaphore] {
+            Some(pipe) => thing.read(pipe),
             None => thing.take(self.how),
         };
         self.note_wakeup(semaphore, slept, now_ns);

@@ -80,6 +80,10 @@ fn layouts_are_those_of_the_programs() {
     );
     same_layout!("waker", layout::Waker, name, count);
     same_layout!("partner", layout::Partner, name, count, ns);
+}
+
+#[test]
+fn the_layout_of_a_cpu_is_that_of_the_programs() {
     same_layout!(
         "cpu",
         Cpu,
@@ -203,7 +207,7 @@ fn counts_are_the_kernels_own_and_who_woke_whom_is_known() {
     }
 }
 
-/// Who wakes a reader by 20 bytes, each written while it sleeps, and whether the trace says that it wrote.
+/// The wakers of a reader of 20 bytes, each written while it sleeps, and whether the trace says that they wrote.
 fn wakers(
     mut to: impl Write + Send + 'static,
     mut from: impl Read + Send + 'static,

@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 use bytemuck::Zeroable;
 
-/// One reader and any writers; zero is a door that was not opened.
+/// One reader and any writers; zero is one that was not opened.
 #[derive(Zeroable)]
 #[repr(C)]
-pub struct Door {
+pub struct WakePipe {
     reader: AtomicI32,
     writer: AtomicI32,
 }
 
-impl Door {
+impl WakePipe {
     /// It stays open for the life of the process.
     pub fn open(&self) -> io::Result<()> {
         let (reader, writer) = io::pipe()?;
@@ -24,7 +24,7 @@ impl Door {
         Ok(())
     }
 
-    /// Wakes its reader, or lets the next [`Door::wait`] through.
+    /// Wakes its reader, or lets the next [`WakePipe::wait`] through.
     #[inline]
     pub fn wake(&self) {
         let byte = 1_u8;
