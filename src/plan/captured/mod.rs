@@ -364,13 +364,12 @@ impl Scene {
 
     fn order(&self, window: (u64, u64), max_queues: usize) -> InOrder {
         let is_rare = self.rare(window);
-        let is_all = window == (self.from_ns, self.to_ns);
-        let rests_ns: Vec<Option<u64>> = (is_rare.iter().enumerate())
-            .map(|(role, is_rare)| self.rest_ns(role, is_all || *is_rare))
-            .collect();
+        let rests_ns = vec![None; self.names.len()];
         let has = self.pieces_in(window, &is_rare, &rests_ns);
         let (queues, pipes) = (Vec::new(), BTreeSet::new());
         let mut order = InOrder { window, has, is_rare, rests_ns, queues, pipes };
+        order.rests_ns = self.rests_ns(&order);
+        order.has = self.pieces_in(window, &order.is_rare, &order.rests_ns);
         let pieces = &self.threads.pieces;
         let is_taken = |number: usize| {
             pieces[number].by.is_some_and(|by| self.is_edge_here(&order, by, number))
@@ -420,15 +419,25 @@ impl Scene {
         (seen, entries)
     }
 
-    /// How long each worker of a role rests in the order, which is as long as its threads were away on average: else what
-    /// was seen once would come again at once. `None`: mostly others wake it, or it was there most of the time.
-    fn rest_ns(&self, role: usize, is_in_full: bool) -> Option<u64> {
-        let own = self.threads.pieces.iter().filter(|piece| piece.role == role);
-        let (woken, all) = own
-            .fold((0, 0), |(woken, all), piece| (woken + usize::from(piece.by.is_some()), all + 1));
-        let count = u64::from(self.threads.count(role).max(1));
-        let rest_ns = self.threads.absence_ns(role, self.from_ns, self.to_ns) / count;
-        (is_in_full && 2 * woken <= all && rest_ns >= self.wall_ns() / MIN_REST).then_some(rest_ns)
+    /// By role how long each worker rests in the order, which is as long as its threads were away on average: else what was seen
+    /// once would come again at once. `None`: most parts of the order wait for others, or it was there most of the time.
+    fn rests_ns(&self, order: &InOrder) -> Vec<Option<u64>> {
+        let mut waits = vec![(0, 0); self.names.len()];
+        for (number, piece) in self.threads.pieces.iter().enumerate().filter(|own| order.has[own.0])
+        {
+            let is_taken = piece.by.is_some_and(|by| self.is_edge_here(order, by, number));
+            let (taken, all) = &mut waits[piece.role];
+            *taken += usize::from(is_taken);
+            *all += 1;
+        }
+        let is_all = order.window == (self.from_ns, self.to_ns);
+        let rest_ns = |(role, (taken, all)): (usize, (usize, usize))| {
+            let count = u64::from(self.threads.count(role).max(1));
+            let ns = self.threads.absence_ns(role, self.from_ns, self.to_ns) / count;
+            let is_long = ns >= self.wall_ns() / MIN_REST;
+            (is_long && (is_all || order.is_rare[role]) && 2 * taken <= all).then_some(ns)
+        };
+        waits.into_iter().enumerate().map(rest_ns).collect()
     }
 
     /// The name of a semaphore.
