@@ -39,6 +39,7 @@ impl FromStr for Machine {
         for (all, word, part, name) in [
             (cpus, "CPUs", llcs, "caches"),
             (cpus, "CPUs", nodes, "nodes"),
+            (llcs, "caches", nodes, "nodes"),
             (cpus / llcs.max(1), "CPUs of a cache", threads, "CPUs of a core"),
             (cpus / nodes.max(1), "CPUs of a node", threads, "CPUs of a core"),
         ] {
@@ -358,7 +359,8 @@ mod tests {
         }
         for wrong in [
             "", "4", "4x", "x2", "4x3", "1x1", "4x0", "64x2", "-4x2", "4x2x1", "4x2n0", "4x2n3",
-            "4x2n", "4x2t", "4x2t0", "4x4t2", "4x2n4t2", "4x2t2n2", "4n2",
+            "4x2n", "4x2t", "4x1n2", "4x2n4", "6x2n3", "6x3n2", "4x2t0", "4x4t2", "4x2n4t2",
+            "4x2t2n2", "4n2",
         ] {
             assert!(wrong.parse::<Machine>().is_err(), "{wrong}");
         }

@@ -29,6 +29,8 @@ pub struct Seen {
     /// The end of the last window of the run.
     pub run_end_ns: u64,
     pub cgroups: Vec<CompetingCgroup>,
+    /// A scheduler of sched_ext runs all fair tasks.
+    pub is_sched_ext: bool,
     /// Why there is no result.
     pub failure: Option<String>,
 }
@@ -125,6 +127,7 @@ impl Seen {
             windows: Vec::new(),
             run_end_ns: 0,
             cgroups: competing_cgroups(&cell.work),
+            is_sched_ext: cell.variant.scx().is_some(),
             failure: None,
         }
     }
@@ -146,9 +149,10 @@ impl Seen {
             let workload = set.workload.as_str();
             let steps = set.params.get("steps").filter(|_| workload == STEPS);
             let steps = steps.and_then(Value::as_list).unwrap_or_default();
-            let yields = steps.iter().any(|step| step.as_text() == Some(YIELD));
-            let never_sleeps =
-                NEVER_SLEEP.contains(&workload) || yields && steps.iter().all(stays_awake);
+            let steps = || steps.iter().filter_map(Value::as_text).flat_map(|text| text.split(','));
+            let yields = steps().any(|step| step.trim() == YIELD);
+            let never_sleeps = NEVER_SLEEP.contains(&workload)
+                || yields && steps().all(|step| stays_awake(step.trim()));
             // Limits are those of fair tasks, and schedulers of sched_ext need not keep them.
             let has_limits =
                 matches!(priority, SchedPriority::Fair { .. }) && cell.variant.scx().is_none();
@@ -252,9 +256,8 @@ impl Seen {
 }
 
 /// Whether a worker wants its CPU all through this step.
-fn stays_awake(step: &Value) -> bool {
-    let words = step.as_text().unwrap_or_default();
-    words == YIELD || words.starts_with("burn ")
+fn stays_awake(step: &str) -> bool {
+    step == YIELD || step.starts_with("burn ")
 }
 
 fn seen_windows(windows: &[Window], warmup_ns: u64, tasks: usize) -> Vec<SeenWindow> {
@@ -351,6 +354,23 @@ mod tests {
         let limited = |seen: &Seen| (seen.tasks[1].never_sleeps, seen.tasks[1].is_limited);
         assert_eq!((limited(&parts[1]), limited(&parts[2])), ((true, false), (false, true)));
         assert!(parts.iter().all(|seen| seen.run_end_ns == 2000 * MS));
+    }
+
+    #[test]
+    fn steps_that_burn_and_yield_never_sleep() {
+        for (steps, expected) in [
+            (&["burn 200us", "yield"][..], (true, true)),
+            (&["burn 200us, yield"], (true, true)),
+            (&["burn 200us", "yield", "barrier b 2"], (true, false)),
+            (&["burn 200us"], (false, false)),
+        ] {
+            let mut cell = cell(&[("own", "0", 1)]);
+            cell.work.sets[0].workload = "steps".to_string();
+            let steps = steps.iter().map(|step| Value::Text(step.to_string())).collect();
+            cell.work.sets[0].params.insert("steps".to_string(), Value::List(steps));
+            let task = parts(1, &cell, &[[50]; 4]).swap_remove(0).tasks.swap_remove(0);
+            assert_eq!((task.yields, task.never_sleeps), expected);
+        }
     }
 
     #[test]

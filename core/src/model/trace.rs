@@ -77,8 +77,8 @@ pub enum TraceWhat {
         task: TraceTask,
         prio: u16,
         last_cpu: u32,
-        /// Whether it was woken through a pipe or a socket, whose wakers the kernel takes to be about to sleep; `false` also
-        /// where that is not known.
+        /// Whether it was woken by a write or a send, as through a pipe or a socket, whose wakers the kernel takes to be about to
+        /// sleep; `false` also where that is not known.
         #[serde(default)]
         is_sync: bool,
     },

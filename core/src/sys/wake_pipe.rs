@@ -2,10 +2,12 @@
 //! about to sleep (`wake_up_interruptible_sync_poll`). Descriptors are plain numbers, since forked workers share them.
 
 use std::io;
-use std::os::fd::IntoRawFd;
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 use bytemuck::Zeroable;
+
+use super::call::checked;
 
 /// One reader and any writers; zero is one that was not opened.
 #[derive(Zeroable)]
@@ -19,6 +21,9 @@ impl WakePipe {
     /// It stays open for the life of the process.
     pub fn open(&self) -> io::Result<()> {
         let (reader, writer) = io::pipe()?;
+        // Where a pipe is full there is something to read.
+        // SAFETY: the descriptor is open.
+        checked(unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) })?;
         self.reader.store(reader.into_raw_fd(), Relaxed);
         self.writer.store(writer.into_raw_fd(), Relaxed);
         Ok(())

@@ -165,14 +165,20 @@ impl Thing {
     #[inline]
     pub fn read(&self, pipe: u32) -> bool {
         let number = self.other.fetch_add(1, SeqCst);
-        self.place(number).store(pipe, SeqCst);
         let mut slept = false;
-        while !is_before(number, self.word.load(SeqCst)) {
+        loop {
+            let before = self.place(number).swap(pipe, SeqCst);
+            if is_before(number, self.word.load(SeqCst)) {
+                // Others went round all places meanwhile: whoever waits at this one has to say so again.
+                if self.other.load(SeqCst).wrapping_sub(number) > PLACES as u32 {
+                    self.pipes[before as usize].wake();
+                }
+                return slept;
+            }
             // It may have a byte left of a post that its worker found before it slept.
             self.pipes[pipe as usize].wait();
             slept = true;
         }
-        slept
     }
 
     /// Opens pipes for so many more workers, before any of them begins. `false`: there is no room for so many.
@@ -238,6 +244,17 @@ impl Things {
                     "the same `workers` and `inherit` in all sets that meet".to_string(),
                 ))
             };
+        }
+        let other = match sort {
+            Sort::Pipe => Sort::Semaphore,
+            Sort::Semaphore => Sort::Pipe,
+            sort => sort,
+        };
+        if all.contains_key(&(other, name.to_string())) {
+            return Err(WorkloadError::conflict(
+                format!("`{name}` is posted or taken in one step, and written or read in another"),
+                "`post` and `take` meet, as do `write` and `read`".to_string(),
+            ));
         }
         let made: &Thing = shared::leak()
             .map_err(|source| WorkloadError::system("allocate what workers share", source))?;
@@ -385,6 +402,8 @@ mod tests {
         let first = things.named(Sort::Lock, "a", how).unwrap();
         assert!(std::ptr::eq(first, things.named(Sort::Lock, "a", how).unwrap()));
         assert!(!std::ptr::eq(first, things.named(Sort::Semaphore, "a", how).unwrap()));
+        let error = things.named(Sort::Pipe, "a", how).err().unwrap().to_string();
+        assert!(error.contains("`a` is posted or taken"), "{error}");
         let error = things.named(Sort::Lock, "a", other).err().unwrap().to_string();
         assert!(error.contains("sets use `a` in two ways"), "{error}");
     }

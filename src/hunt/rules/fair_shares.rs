@@ -121,6 +121,17 @@ impl Rule for FairShares {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_that_yields_gives_its_share_away() {
+        let distance = |yields: bool| {
+            let mut seen =
+                crate::hunt::testing::seen(1, &[("a", "0", 1), ("b", "0", 1)], &[[95, 5]; 20]);
+            seen.tasks[1].yields = yields;
+            FairShares.judge(&seen).map_or(0.0, |found| found.distance)
+        };
+        assert!(distance(false) >= 1.0 && distance(true) < 1.0);
+    }
     use crate::hunt::testing::{seen, with_nice, with_policy};
 
     #[test]

@@ -31,8 +31,8 @@ const MIN_IN_WINDOW: u32 = 20;
 const MIN_OF_ALL: u32 = 200;
 /// Semaphores of a role.
 const MAX_QUEUES: usize = 8;
-/// A rest that is a smaller part of the time makes no difference.
-const MIN_REST: u64 = 100;
+/// A rest of less than one part in so many of the time makes no difference.
+const REST_PARTS: u64 = 100;
 /// Windows that are compared where not all pieces fit.
 const WINDOWS: u64 = 9;
 /// Names of threads have no more bytes.
@@ -420,7 +420,7 @@ impl Scene {
     }
 
     /// By role how long each worker rests in the order, which is as long as its threads were away on average: else what was seen
-    /// once would come again at once. `None`: most parts of the order wait for others, or it was there most of the time.
+    /// once would come again at once. `None`: it has a timer, most parts of its order wait for others, or it was hardly away.
     fn rests_ns(&self, order: &InOrder) -> Vec<Option<u64>> {
         let mut waits = vec![(0, 0); self.names.len()];
         for (number, piece) in self.threads.pieces.iter().enumerate().filter(|own| order.has[own.0])
@@ -434,8 +434,10 @@ impl Scene {
         let rest_ns = |(role, (taken, all)): (usize, (usize, usize))| {
             let count = u64::from(self.threads.count(role).max(1));
             let ns = self.threads.absence_ns(role, self.from_ns, self.to_ns) / count;
-            let is_long = ns >= self.wall_ns() / MIN_REST;
-            (is_long && (is_all || order.is_rare[role]) && 2 * taken <= all).then_some(ns)
+            let is_long = ns >= self.wall_ns() / REST_PARTS;
+            let has_timer = self.timer(role).is_some();
+            (is_long && !has_timer && (is_all || order.is_rare[role]) && 2 * taken <= all)
+                .then_some(ns)
         };
         waits.into_iter().enumerate().map(rest_ns).collect()
     }

@@ -137,6 +137,11 @@ fn even_wakeups_from_outside_are_a_timer() {
     }
     let captured = capture(&trace(&events), &[traced(1, "a", "a")], false).unwrap();
     assert_eq!(sets(&captured.text)[0].1[1], "timer 4ms", "{}", captured.text);
+    // Its last period is a twenty-fifth of the time.
+    events.retain(|(at_us, _)| at_us % 40_000 < 4_000);
+    let captured = capture(&trace(&events), &[traced(1, "a", "a")], false).unwrap();
+    let set = &sets(&captured.text)[0];
+    assert_eq!((set.1[1].as_str(), set.2.as_str()), ("timer 40ms", "a*24"), "{}", captured.text);
 }
 
 /// A file may say anything: thread 1 goes on after its end, and so there is one thread at a time as it seems.

@@ -36,7 +36,7 @@ pub struct Piece {
     pub work_ns: u64,
     /// The pieces that it woke, and how much of its work was done by then.
     pub posts: Vec<(u64, usize)>,
-    /// Whether that one was about to sleep, as who writes into a pipe or a socket.
+    /// Whether its thread was woken by a write or a send.
     pub is_sync: bool,
     /// Whether its end was seen.
     pub is_whole: bool,
@@ -373,8 +373,8 @@ impl Threads {
         }
     }
 
-    /// The time that the threads of a role were not there, or slept without an end that was seen, where there are always as
-    /// many as there were at most; none between the first event of a thread and its last sleep.
+    /// The time that the threads of a role were away: before their first event, from a sleep without an end on, or dead. A role has always
+    /// as many threads as it had at most.
     pub fn absence_ns(&self, role: usize, from_ns: u64, to_ns: u64) -> u64 {
         let own = self.by_tid.values().filter(|thread| thread.role == role);
         let there_ns = own.filter_map(|thread| {

@@ -40,7 +40,7 @@ enum { BPF_RB_AVAIL_DATA = 0 };
 /* Of every kernel; what a task does otherwise than run lies in the bits. */
 enum { TASK_DEAD = 0x80 };
 /* The soft interrupt in which packets arrive: those to the own machine while their sender is in its system call. */
-enum { NET_RX_SOFTIRQ = 3 };
+enum { NET_RX_SOFTIRQ = 3, NO_SOFTIRQ = 0xffff };
 /* In `on_rq`: on its way from one run queue to another. */
 enum { ON_RQ_MIGRATING = 2 };
 
@@ -109,7 +109,7 @@ struct task_struct {
 	char comm[16];
 };
 
-/* Of x86, and of ARM: the number of the system call. */
+/* The number of the system call, on x86 and on ARM. */
 struct pt_regs {
 	unsigned long orig_ax;
 	s32 syscallno;

@@ -905,7 +905,10 @@ int softirq_enters(u64 *arguments)
 SEC("tp_btf/softirq_exit")
 int softirq_leaves(void *context)
 {
+	u32 number;
+
 	(void)context;
+	here(&number)->softirq = NO_SOFTIRQ;
 	return leave_interrupt();
 }
 
@@ -913,8 +916,8 @@ INTERRUPT(irq_handler)
 INTERRUPT(local_timer)
 
 /*
- * Whether the current task wakes by writing or sending: through a pipe or a socket, whose wakers the kernel takes to
- * be about to sleep (WF_SYNC, which no tracepoint has). What it sends to its own machine arrives in a soft interrupt within its system
+ * Whether the current task wakes by writing or sending: mostly through a pipe or a socket, whose wakers the kernel takes to
+ * be about to sleep (WF_SYNC, which no tracepoint has). Only traces pay for it: who wakes whom by name counts this as an interrupt's. What it sends to its own machine arrives in a soft interrupt within its system
  * call.
  */
 INLINE int is_sending(const struct cpu *cpu)

@@ -157,7 +157,7 @@ struct cpu {
 	u32 worst_name;
 	s32 worst_prev_pid;
 	u32 worst_prev_name;
-	/* The kind of the last soft interrupt that began here. */
+	/* The kind of the soft interrupt that it serves, or NO_SOFTIRQ. */
 	u32 softirq;
 	u32 unused;
 	u64 lengths[LENGTHS];

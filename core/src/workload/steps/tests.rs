@@ -180,14 +180,33 @@ fn groups(sets: &[(u32, Params)], kind: WorkerKind) -> Vec<WorkerGroup> {
 
 #[test]
 fn each_post_is_taken_once() {
-    for kind in KINDS {
-        let given = steps_params(&["post s"], &[("loops", Raw::Int(200))]);
-        let taker = steps_params(&["take s"], &[]);
+    for (kind, [post, take]) in KINDS
+        .into_iter()
+        .flat_map(|kind| [["post s", "take s"], ["write s", "read s"]].map(|words| (kind, words)))
+    {
+        let given = steps_params(&[post], &[("loops", Raw::Int(200))]);
+        let taker = steps_params(&[take], &[]);
         let groups = groups(&[(3, taker), (2, given)], kind);
         groups[0].wait_until("all posts", |group| ops(group) == 400);
         assert_eq!(ops(&groups[1]), 400);
         assert!(groups[1].slots().iter().all(Slot::has_finished), "its loops are done");
     }
+}
+
+#[test]
+fn readers_of_a_pipe_have_their_own_or_are_refused() {
+    let meet = |count: u32| {
+        let things = Things::default();
+        let load = Steps.prepare(&request(&steps_params(&["read s"], &[]), count)).unwrap();
+        load.meet(&things).map(|()| {
+            let how = Use { scope: Scope::Private, inherits: false };
+            let thing = things.named(Sort::Pipe, "s", how).unwrap();
+            std::iter::from_fn(|| thing.take_pipe()).count()
+        })
+    };
+    assert_eq!(meet(3).unwrap(), 3);
+    let error = meet(MAX_READERS as u32 + 1).unwrap_err().to_string();
+    assert!(error.contains("more than 1024 workers read `s`"), "{error}");
 }
 
 fn ops(group: &WorkerGroup) -> u64 {

@@ -22,6 +22,7 @@ pub const TRACE_WAKING: u16 = 2;
 pub const TRACE_MIGRATE: u16 = 3;
 /// A flag in [`Line::info`] of a switch.
 pub const PREEMPTED: u32 = 1 << 31;
+/// In a line of a wakeup: by a write or a send.
 pub const SYNC: u32 = 1 << 31;
 pub const SENDERS: usize = 6;
 

@@ -48,7 +48,6 @@ const WALK: &str = "walk";
 const MAX_NAMES: u32 = 4000;
 /// Read of the tasks at once.
 const WALK_BYTES: usize = 1 << 16;
-/// Programs that light telemetry does without.
 /// The system calls through which a task wakes readers of pipes and sockets.
 const SENDERS: [i64; layout::SENDERS] = [
     libc::SYS_write,
@@ -58,6 +57,7 @@ const SENDERS: [i64; layout::SENDERS] = [
     libc::SYS_sendmmsg,
     libc::SYS_sendfile,
 ];
+/// Programs that light telemetry does without.
 const FULL_ONLY: [&str; 3] = ["on_waking", "on_migrate", "on_sample"];
 
 pub fn open(config: &SessionConfig) -> Result<Box<dyn Session>, SourceError> {

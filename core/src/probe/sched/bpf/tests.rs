@@ -234,15 +234,18 @@ fn wakers(
             to.write_all(&[1]).unwrap();
         }
     });
-    let actors = [reader, writer];
-    let (counted, _) = count(&mut session, &actors);
+    wakers_in(&mut session, [reader, writer])
+}
+
+/// The wakers of the first actor, 0 for the second, and whether the trace says that they wrote.
+fn wakers_in(session: &mut Bpf, actors: [Actor; 2]) -> Vec<(Waker, bool)> {
+    let [woken, other] = [0, 1].map(|at: usize| actors[at].tid);
+    let (counted, _) = count(session, &actors);
     let wakeup = |event: &TraceEvent| match event.what {
-        TraceWhat::Waking { by: Waker::Task(by), task, is_sync, .. }
-            if task.tid == read_by && by == actors[1].tid =>
-        {
-            Some((Waker::Task(0), is_sync))
+        TraceWhat::Waking { by, task, is_sync, .. } if task.tid == woken => {
+            let by = if by == Waker::Task(other) { Waker::Task(0) } else { by };
+            Some((by, is_sync))
         }
-        TraceWhat::Waking { by, task, is_sync, .. } if task.tid == read_by => Some((by, is_sync)),
         _ => None,
     };
     counted.trace.unwrap().events.iter().filter_map(wakeup).collect()
@@ -263,6 +266,38 @@ fn a_trace_says_who_wakes_by_writing() {
         let own = seen.iter().filter(|wakeup| **wakeup == by_writing).count();
         assert!(seen.is_empty() || own >= 10, "{seen:?}");
     }
+}
+
+#[test]
+fn a_timer_that_interrupts_a_write_and_a_futex_write_nothing() {
+    let _one = ONE.lock();
+    let test = "a_timer_that_interrupts_a_write_and_a_futex_write_nothing";
+    let config = SessionConfig { trace_ns: 2_000_000_000, ..SessionConfig::default() };
+    let Some(mut timed) = session(&config, test) else { return };
+    let slept = Arc::new(AtomicBool::new(false));
+    let done = slept.clone();
+    let sleeper = Actor::new("bpf-sleeper", move || {
+        on_one_cpu();
+        (0..50).for_each(|_| std::thread::sleep(Duration::from_micros(200)));
+        done.store(true, SeqCst);
+    });
+    let writer = Actor::new("bpf-writer", move || {
+        on_one_cpu();
+        let mut nowhere = std::fs::File::create("/dev/null").unwrap();
+        while !slept.load(SeqCst) {
+            nowhere.write_all(&[1]).unwrap();
+        }
+    });
+    let seen = wakers_in(&mut timed, [sleeper, writer]);
+    let by_timer = seen.iter().filter(|wakeup| **wakeup == (Waker::Interrupt, false)).count();
+    assert!(by_timer >= 40 && seen.iter().all(|(_, is_sync)| !is_sync), "{seen:?}");
+    let (to, from) = std::sync::mpsc::channel();
+    let reader = Actor::new("bpf-reader", move || assert!(from.iter().eq(0..20)));
+    let writer = Actor::new("bpf-writer", move || (0..20).for_each(|at| to.send(at).unwrap()));
+    drop(timed);
+    let Some(mut session) = session(&config, test) else { return };
+    let seen = wakers_in(&mut session, [reader, writer]);
+    assert!(!seen.is_empty() && seen.iter().all(|(_, is_sync)| !is_sync), "{seen:?}");
 }
 
 #[test]
