@@ -435,14 +435,13 @@ impl Hunt<'_> {
         let kernels = self.kernels.iter().map(|kernel| kernel.target.kernel);
         let judged_on: String = kernels.map(|name| format!(" --kernel {}", quoted(name))).collect();
         Ok(format!(
-            "{name}: {fault_title} on {}: {}. It holds with {} of {} seeds. It needs {case}; on {} CPUs in {}. \
+            "{name}: {fault_title} on {}: {}. It holds with {} of {} seeds. It needs {case}; on {}. \
              {traced}. Repeat it: schedlab run {shown} --backend lab; judge it: schedlab hunt --confirm {shown}{}",
             self.target(),
             held.judged.text,
             held.seeds,
             held.ran,
-            machine.cpus,
-            counted(u64::from(machine.llcs), "last-level cache"),
+            place(machine),
             judged_on,
         ))
     }
@@ -604,6 +603,18 @@ impl Hunt<'_> {
     }
 }
 
+/// `8 CPUs in 4 last-level caches, in 2 nodes, in cores of 2`.
+fn place(machine: Machine) -> String {
+    let caches = counted(u64::from(machine.llcs), "last-level cache");
+    let mut text = format!("{} CPUs in {caches}", machine.cpus);
+    for (number, all) in [(machine.nodes, "in {} nodes"), (machine.threads, "in cores of {}")] {
+        if number > 1 {
+            text += &format!(", {}", all.replace("{}", &number.to_string()));
+        }
+    }
+    text
+}
+
 /// The comment above the plan of a case. `on`: the build of the kernel.
 fn header(held: &Held, case: &Case, fault: Fault, on: &str) -> String {
     let (title, text, date) = (fault.title(), clean(&held.judged.text), moment(clock::unix_ns()));
@@ -636,6 +647,13 @@ fn check_scheduler(text: &str) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_has_nodes_and_cores() {
+        let text = |machine: &str| place(machine.parse().unwrap());
+        assert_eq!(text("4x2"), "4 CPUs in 2 last-level caches");
+        assert_eq!(text("8x4n2t2"), "8 CPUs in 4 last-level caches, in 2 nodes, in cores of 2");
+    }
 
     #[test]
     fn what_is_there_twice_is_refused() {
