@@ -607,10 +607,11 @@ impl Hunt<'_> {
 fn place(machine: Machine) -> String {
     let caches = counted(u64::from(machine.llcs), "last-level cache");
     let mut text = format!("{} CPUs in {caches}", machine.cpus);
-    for (number, all) in [(machine.nodes, "in {} nodes"), (machine.threads, "in cores of {}")] {
-        if number > 1 {
-            text += &format!(", {}", all.replace("{}", &number.to_string()));
-        }
+    if machine.nodes > 1 {
+        text += &format!(", in {} nodes", machine.nodes);
+    }
+    if machine.threads > 1 {
+        text += &format!(", in cores of {}", machine.threads);
     }
     text
 }

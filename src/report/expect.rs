@@ -288,7 +288,7 @@ fn more(of: &TestedPlan) -> Option<String> {
     phrases::more_rounds(of.analysis.as_ref()?, needed(most))
 }
 
-/// Those that may decide the expectation: one that fails is decided, whatever is open of it.
+/// Metrics that may still decide the expectation: one that fails is decided, whatever is open of it.
 fn rounds(tested: &Tested, metric: &TestedMetric) -> Option<Rounds> {
     metric.rounds.filter(|_| tested.outcome == Outcome::Open)
 }

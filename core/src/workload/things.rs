@@ -58,7 +58,7 @@ pub struct Thing {
     pub moment_ns: AtomicU64,
     /// Each sleeper at a semaphore has one of these for itself, as long as there are no more of them.
     places: [AtomicU32; PLACES],
-    /// Those of a [`Sort::Pipe`]: one for each worker that sleeps here, and how many are open and given away.
+    /// A [`Sort::Pipe`] has one for each worker that sleeps here; so many are open, and so many have a worker.
     pipes: [WakePipe; MAX_READERS],
     open_pipes: AtomicU32,
     given_pipes: AtomicU32,

@@ -544,7 +544,7 @@ struct InOrder {
     /// By role, where its workers rest.
     rests_ns: Vec<Option<u64>>,
     queues: Vec<u8>,
-    /// Those in which most are woken as through a pipe.
+    /// Queues in which most wakeups were by a write or a send.
     pipes: BTreeSet<Queue>,
 }
 

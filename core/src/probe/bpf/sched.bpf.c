@@ -917,8 +917,8 @@ INTERRUPT(local_timer)
 
 /*
  * Whether the current task wakes by writing or sending: mostly through a pipe or a socket, whose wakers the kernel takes to
- * be about to sleep (WF_SYNC, which no tracepoint has). Only traces pay for it: who wakes whom by name counts this as an interrupt's. What it sends to its own machine arrives in a soft interrupt within its system
- * call.
+ * be about to sleep (WF_SYNC, which no tracepoint has). What it sends to its own machine arrives in a soft interrupt within
+ * its system call. Only traces pay for this: the counts of who woke whom have such a wakeup as one by an interrupt.
  */
 INLINE int is_sending(const struct cpu *cpu)
 {
