@@ -1,6 +1,7 @@
 //! Why a guest's agent cannot make its machine ready or execute its run.
 
 use std::io;
+use std::path::PathBuf;
 
 use thiserror::Error;
 
@@ -16,6 +17,10 @@ pub enum AgentError {
     NoFile { name: &'static str, entries: u32 },
     #[error("{name} cannot be understood: {}", clean(&source.to_string()))]
     Document { name: &'static str, source: serde_json::Error },
+    #[error("{name} has {size} bytes, more than any")]
+    TooLarge { name: &'static str, size: u32 },
+    #[error("{}: {source}", clean(&path.to_string_lossy()))]
+    File { path: PathBuf, source: io::Error },
     #[error("wire version {own} here, {asked} asked for")]
     Wire { own: u32, asked: u32 },
     #[error("{what}: {source}")]

@@ -1,22 +1,33 @@
 //! The channel between a guest and the host: firmware files in, lines out through a port.
 //!
-//! Shapes: QEMU's `fw_cfg` device (a selector port, a data port, a directory of named files,
-//! numbers big-endian), its `isa-debugcon` (bytes written are appended to a file on the host), its
+//! Shapes: QEMU's `fw_cfg` device (a selector port, a data port, a port for addresses in memory that it writes to by
+//! itself, a directory of named files, numbers big-endian), its `isa-debugcon` (bytes written are appended to a file on the host), its
 //! `isa-debug-exit` (a write ends the machine) and its `pvpanic` (a write stops it).
+
+use std::io::{self, Read};
+use std::ops::Range;
 
 use serde::de::DeserializeOwned;
 
 use crate::model::{
-    EXIT_PORT, EXIT_VALUE, GUEST_BOOT_FILE, GUEST_REHEARSAL_FILE, GUEST_SPEC_FILE, GUEST_WIRE,
-    GuestBoot, GuestMessage, GuestSpec, RESULTS_PORT, STOP_PORT, STOP_VALUE,
+    EXIT_PORT, EXIT_VALUE, GUEST_BOOT_FILE, GUEST_FILES_FILE, GUEST_REHEARSAL_FILE,
+    GUEST_SPEC_FILE, GUEST_WIRE, GuestBoot, GuestMessage, GuestSpec, RESULTS_PORT, STOP_PORT,
+    STOP_VALUE,
 };
 use crate::sys::ports::Ports;
+use crate::sys::{PAGE_BYTES, Page, physical_addresses, private};
 
 use super::error::AgentError;
 
 const FIRMWARE_PORT: u16 = 0x510;
 const FIRMWARE_SELECT: u16 = 0;
 const FIRMWARE_DATA: u16 = 1;
+/// 64 bits: the address of a request, whose second half is written last.
+const FIRMWARE_REQUEST: u16 = 4;
+const FIRMWARE_PORTS: u16 = 12;
+/// A request to write the next bytes of the selected file to memory, and the mark of one that failed.
+const READ: u32 = 2;
+const HAS_FAILED: u32 = 1;
 /// The selectors of the signature and of the directory.
 const SIGNATURE: u16 = 0x00;
 const DIRECTORY: u16 = 0x19;
@@ -26,6 +37,8 @@ const NAME_AT: usize = 8;
 /// Far more than the files of any machine, and the bytes of any spec.
 const MAX_ENTRIES: u32 = 4096;
 const MAX_BYTES: u32 = 64 << 20;
+/// Pages of a file that are in memory at a time.
+const PAGES: usize = 64;
 
 pub struct HostChannel {
     firmware: Ports,
@@ -40,7 +53,7 @@ impl HostChannel {
             Ports::open(first, count).map_err(|source| AgentError::Port { first, source })
         };
         let host = HostChannel {
-            firmware: open(FIRMWARE_PORT, 2)?,
+            firmware: open(FIRMWARE_PORT, FIRMWARE_PORTS)?,
             results: open(RESULTS_PORT, 1)?,
             exit: open(EXIT_PORT, 1)?,
             stop: open(STOP_PORT, 1)?,
@@ -73,6 +86,14 @@ impl HostChannel {
         }
     }
 
+    /// The archive of files that the run needs in addition; `None`: there is none.
+    pub fn files(&self) -> Result<Option<FirmwareFile<'_>>, AgentError> {
+        match self.find(GUEST_FILES_FILE) {
+            Err(AgentError::NoFile { .. }) => Ok(None),
+            found => FirmwareFile::open(self, found?).map(Some),
+        }
+    }
+
     fn run(&self, name: &'static str) -> Result<GuestSpec, AgentError> {
         let spec: GuestSpec = self.document(name)?;
         same_wire(spec.wire)?;
@@ -81,6 +102,9 @@ impl HostChannel {
 
     fn document<T: DeserializeOwned>(&self, name: &'static str) -> Result<T, AgentError> {
         let (size, selector) = self.find(name)?;
+        if size > MAX_BYTES {
+            return Err(AgentError::TooLarge { name, size });
+        }
         let mut text = vec![0; size as usize];
         self.select(selector, &mut text);
         serde_json::from_slice(&text).map_err(|source| AgentError::Document { name, source })
@@ -124,6 +148,76 @@ impl HostChannel {
     }
 }
 
+/// A file that the firmware writes to memory by itself: byte by byte through a port it takes some hundred times as long.
+pub struct FirmwareFile<'a> {
+    firmware: &'a Ports,
+    left: usize,
+    /// The next bytes, and behind them the request for more.
+    pages: &'static mut [Page],
+    ready: Range<usize>,
+}
+
+/// Numbers of a request, in the order of its bytes: control, length, address.
+const CONTROL: Range<usize> = 0..4;
+const LENGTH: Range<usize> = 4..8;
+const ADDRESS: Range<usize> = 8..16;
+
+impl FirmwareFile<'_> {
+    fn open(
+        host: &HostChannel,
+        (size, selector): (u32, u16),
+    ) -> Result<FirmwareFile<'_>, AgentError> {
+        let pages = private::leak_slice_mut::<Page>(PAGES + 1);
+        let pages = pages.map_err(AgentError::system("memory for files"))?;
+        // A page that nobody has written is not there.
+        pages.iter_mut().for_each(|page| page.0[0] = 1);
+        host.firmware.write_u16(FIRMWARE_SELECT, selector);
+        Ok(FirmwareFile { firmware: &host.firmware, left: size as usize, pages, ready: 0..0 })
+    }
+
+    /// Has the next bytes written to the pages.
+    fn fill(&mut self) -> io::Result<()> {
+        let length = self.left.min(PAGES * PAGE_BYTES);
+        self.ready = 0..length;
+        self.left -= length;
+        let Ok(addresses) = physical_addresses(self.pages) else {
+            let (bytes, firmware) = (bytemuck::cast_slice_mut(self.pages), self.firmware);
+            firmware.read(FIRMWARE_DATA, &mut bytes[..length]);
+            return Ok(());
+        };
+        let lengths = (0..length).step_by(PAGE_BYTES).map(|at| PAGE_BYTES.min(length - at));
+        for (address, length) in addresses.iter().zip(lengths) {
+            let request = &mut self.pages[PAGES].0;
+            request[CONTROL].copy_from_slice(&READ.to_be_bytes());
+            request[LENGTH].copy_from_slice(&(length as u32).to_be_bytes());
+            request[ADDRESS].copy_from_slice(&address.to_be_bytes());
+            let [high, low] = [addresses[PAGES] >> 32, addresses[PAGES]].map(|half| half as u32);
+            self.firmware.write_u32(FIRMWARE_REQUEST, high.to_be());
+            self.firmware.write_u32(FIRMWARE_REQUEST + 4, low.to_be());
+            if self.pages[PAGES].0[CONTROL] == HAS_FAILED.to_be_bytes() {
+                return Err(io::Error::other("the firmware cannot write to memory"));
+            }
+        }
+        if physical_addresses(self.pages)? != addresses {
+            return Err(io::Error::other("the kernel moved pages that the firmware wrote to"));
+        }
+        Ok(())
+    }
+}
+
+impl Read for FirmwareFile<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.ready.is_empty() && self.left > 0 {
+            self.fill()?;
+        }
+        let count = self.ready.len().min(out.len());
+        let bytes: &[u8] = bytemuck::cast_slice(self.pages);
+        out[..count].copy_from_slice(&bytes[self.ready.start..][..count]);
+        self.ready.start += count;
+        Ok(count)
+    }
+}
+
 pub fn line(message: &GuestMessage) -> Vec<u8> {
     // Plain data can be encoded; otherwise the lab notices that the line is missing.
     let mut line = serde_json::to_vec(message).unwrap_or_default();
@@ -143,7 +237,7 @@ fn named(entry: &[u8; ENTRY_BYTES], name: &str) -> Option<(u32, u16)> {
     let stored = entry[NAME_AT..].split(|byte| *byte == 0).next()?;
     let size = u32::from_be_bytes([entry[0], entry[1], entry[2], entry[3]]);
     let selector = u16::from_be_bytes([entry[4], entry[5]]);
-    (stored == name.as_bytes() && size <= MAX_BYTES).then_some((size, selector))
+    (stored == name.as_bytes()).then_some((size, selector))
 }
 
 #[cfg(test)]
@@ -164,7 +258,6 @@ mod tests {
         assert_eq!(named(&entry(300, 0x21, name.as_bytes()), name), Some((300, 0x21)));
         assert_eq!(named(&entry(300, 0x21, b"opt/schedlab/run2"), name), None);
         assert_eq!(named(&entry(300, 0x21, b"opt/schedlab/ru"), name), None);
-        assert_eq!(named(&entry(MAX_BYTES + 1, 0x21, name.as_bytes()), name), None);
         let full = [b'x'; ENTRY_BYTES - NAME_AT];
         assert_eq!(named(&entry(1, 2, &full), name), None);
     }

@@ -6,15 +6,19 @@
 
 mod error;
 mod facts;
+mod files;
 mod host_channel;
 mod machine;
 mod quiet;
 mod xen;
 
 use std::hint::black_box;
+use std::path::Path;
 
 use crate::exec::{BootedGuests, Runner};
-use crate::model::{GUEST_INIT, GuestMessage, GuestSpec, Outcome, Reading, RunSpec};
+use crate::model::{
+    GUEST_INIT, GUEST_SETTLE_NS, GuestMessage, GuestSpec, Outcome, Reading, RunSpec,
+};
 use crate::sys::{Host, balancing, boot, burst, clock, fork, thread};
 use crate::workload;
 
@@ -70,6 +74,14 @@ impl Waiting {
     }
 }
 
+/// Makes the files that the run needs in addition, and says whether there are some.
+fn take_files(channel: &HostChannel) -> Result<bool, AgentError> {
+    let files = channel.files()?;
+    let has_files = files.is_some();
+    files.map_or(Ok(()), |files| files::unpack(files, Path::new("/")))?;
+    Ok(has_files)
+}
+
 fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
     machine::mount_all();
     thread::serve_promptly();
@@ -111,9 +123,15 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
             channel.send(&ready);
             channel.stop();
             // And from here on one of the machine whose probes are loaded: another QEMU, which has translated nothing.
+            take_files(channel)?;
             waiting.rehearse(&rehearsal, &host)?
         }
-        None => None,
+        None => {
+            if take_files(channel)? {
+                clock::sleep_until(clock::monotonic_ns() + GUEST_SETTLE_NS);
+            }
+            None
+        }
     };
     burst::say_ready();
     let spec = channel.spec()?;

@@ -22,6 +22,12 @@ pub const GUEST_BOOT_FILE: &str = "opt/schedlab/boot";
 pub const GUEST_SPEC_FILE: &str = "opt/schedlab/run";
 /// A [`GuestSpec`] that a machine with clocks of its own executes before, without a result.
 pub const GUEST_REHEARSAL_FILE: &str = "opt/schedlab/rehearsal";
+/// An archive of the files that a run needs in addition to those that its machine was booted with; a machine has it where
+/// there are some.
+pub const GUEST_FILES_FILE: &str = "opt/schedlab/files";
+
+/// The virtual time in which a scheduler forgets what was before: averages of load halve every 32 ms.
+pub const GUEST_SETTLE_NS: u64 = 400_000_000;
 
 /// The port that takes the guest's lines (the firmware's is 0x402), and the one that ends the machine.
 pub const RESULTS_PORT: u16 = 0xe9;

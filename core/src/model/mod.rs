@@ -41,9 +41,9 @@ mod value;
 
 pub use advice::{Advice, Problem};
 pub use agent::{
-    EXIT_CODE, EXIT_PORT, EXIT_VALUE, FIRST_DOMAIN_CPU, GUEST_BOOT_FILE, GUEST_INIT,
-    GUEST_REHEARSAL_FILE, GUEST_SPEC_FILE, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage,
-    GuestSize, GuestSpec, RESULTS_PORT, STOP_PORT, STOP_VALUE, XEN_GUEST,
+    EXIT_CODE, EXIT_PORT, EXIT_VALUE, FIRST_DOMAIN_CPU, GUEST_BOOT_FILE, GUEST_FILES_FILE,
+    GUEST_INIT, GUEST_REHEARSAL_FILE, GUEST_SETTLE_NS, GUEST_SPEC_FILE, GUEST_WIRE, GuestBoot,
+    GuestFacts, GuestMessage, GuestSize, GuestSpec, RESULTS_PORT, STOP_PORT, STOP_VALUE, XEN_GUEST,
 };
 pub use cgroup::{
     Cgroup, CgroupChange, CgroupPath, CgroupPathError, MAX_CGROUP_DEPTH, MAX_CGROUP_NAME_BYTES,

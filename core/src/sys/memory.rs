@@ -1,9 +1,11 @@
 //! Zeroed memory in pages of its own, shared with forked workers or private to one process. Never unmapped, as a
-//! runner lives for one run, except for [`private::with_slice`]. Also finds the NUMA nodes of pages.
+//! runner lives for one run, except for [`private::with_slice`]. Also finds the NUMA nodes of pages, and where they are.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 
-use bytemuck::Zeroable;
+use bytemuck::{Pod, Zeroable};
 
 use crate::model::{MemoryPlacement, Reading};
 
@@ -83,6 +85,32 @@ fn map<T: Zeroable + 'static>(count: usize, flags: i32) -> io::Result<&'static m
     // SAFETY: the mapping is `bytes` long, page aligned (no type here is aligned beyond a page),
     // zeroed, which `Zeroable` makes a valid `T`, new, so it has no other owner, and not unmapped.
     Ok(unsafe { std::slice::from_raw_parts_mut(start.cast::<T>(), count) })
+}
+
+/// A page of memory, by itself.
+#[derive(Clone, Copy, Zeroable, Pod)]
+#[repr(C, align(4096))]
+pub struct Page(pub [u8; PAGE_BYTES]);
+
+pub const PAGE_BYTES: usize = 4096;
+
+/// The physical addresses of pages that have been written. Needs CAP_SYS_ADMIN, and a kernel with CONFIG_PROC_PAGE_MONITOR.
+/// The kernel may move a page at any time.
+pub fn physical_addresses(pages: &[Page]) -> io::Result<Vec<u64>> {
+    const ENTRY_BYTES: usize = 8;
+    const IS_PRESENT: u64 = 1 << 63;
+    const FRAME: u64 = (1 << 55) - 1;
+    let mut entries = vec![0; pages.len() * ENTRY_BYTES];
+    let first = pages.as_ptr().expose_provenance() / PAGE_BYTES * ENTRY_BYTES;
+    File::open("/proc/self/pagemap")?.read_exact_at(&mut entries, first as u64)?;
+    let address = |entry: &[u8; ENTRY_BYTES]| {
+        let entry = u64::from_ne_bytes(*entry);
+        let frame = entry & FRAME;
+        // Without the capability frames are 0.
+        let is_known = entry & IS_PRESENT != 0 && frame != 0;
+        is_known.then_some(frame * PAGE_BYTES as u64).ok_or(io::ErrorKind::PermissionDenied.into())
+    };
+    entries.as_chunks().0.iter().map(address).collect()
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -171,6 +199,23 @@ mod tests {
         const BYTES: usize = 1 << 30;
         for _ in 0..=(1usize << 47) / BYTES {
             private::with_slice(BYTES, |bytes: &mut [u8]| assert_eq!(bytes.len(), BYTES)).unwrap();
+        }
+    }
+
+    #[test]
+    fn each_page_that_was_written_has_an_address_of_its_own() {
+        let pages = private::leak_slice_mut::<Page>(3).unwrap();
+        assert!(physical_addresses(pages).is_err(), "nothing is there yet");
+        pages.iter_mut().for_each(|page| page.0[0] = 1);
+        match physical_addresses(pages) {
+            Ok(addresses) => {
+                let different: std::collections::BTreeSet<&u64> = addresses.iter().collect();
+                let is_page = |address: &&u64| **address % PAGE_BYTES as u64 == 0;
+                assert!(different.len() == 3 && different.iter().all(is_page), "{addresses:?}");
+            }
+            Err(error) => eprintln!(
+                "skipped: each_page_that_was_written_has_an_address_of_its_own needs privilege: {error}"
+            ),
         }
     }
 

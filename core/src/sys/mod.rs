@@ -63,6 +63,9 @@ pub use environment::environment;
 pub use epoll::{Epoll, Ready};
 pub use eventfd::eventfd;
 pub use host::{FileError, Host};
-pub use memory::{InterleaveError, can_interleave, interleave, policy_of, private, shared};
+pub use memory::{
+    InterleaveError, PAGE_BYTES, Page, can_interleave, interleave, physical_addresses, policy_of,
+    private, shared,
+};
 pub use output::Output;
 pub use scheduler::scheduler;

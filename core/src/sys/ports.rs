@@ -38,6 +38,12 @@ impl Ports {
         out_word(port, value)
     }
 
+    /// A device may read and write memory before this returns.
+    pub fn write_u32(self, at: u16, value: u32) {
+        let port = self.port(at);
+        out_long(port, value)
+    }
+
     /// All bytes to one port, one after the other.
     pub fn write(self, at: u16, bytes: &[u8]) {
         let port = self.port(at);
@@ -72,6 +78,11 @@ mod machine {
         unsafe { asm!("out dx, ax", in("dx") port, in("ax") value, options(nomem, nostack)) }
     }
 
+    pub fn out_long(port: u16, value: u32) {
+        // SAFETY: no memory is touched but by the device, which whoever calls this has given its addresses.
+        unsafe { asm!("out dx, eax", in("dx") port, in("eax") value, options(nostack)) }
+    }
+
     pub fn out_bytes(port: u16, bytes: &[u8]) {
         // SAFETY: `rep outsb` reads `rcx` bytes from `rsi`, which is the slice.
         unsafe {
@@ -102,9 +113,11 @@ mod machine {
 
     pub fn out_word(_port: u16, _value: u16) {}
 
+    pub fn out_long(_port: u16, _value: u32) {}
+
     pub fn out_bytes(_port: u16, _bytes: &[u8]) {}
 
     pub fn in_bytes(_port: u16, _bytes: &mut [u8]) {}
 }
 
-use machine::{forbid_all, in_bytes, out_bytes, out_word, permit};
+use machine::{forbid_all, in_bytes, out_bytes, out_long, out_word, permit};

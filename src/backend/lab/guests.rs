@@ -1,4 +1,4 @@
-//! Makes guests: holds the emulator, the root archives, the folder of their files, and the cache
+//! Makes guests: holds the emulator, the archives of their files, the folder of these, and the cache
 //! of results.
 
 mod config;
@@ -16,7 +16,9 @@ use crate::model::{Cell, CpuClocks, GuestFacts, GuestMessage, GuestTime, Lab, Ou
 use crate::sys::{self, scratch};
 use crate::variant::{self, scx::Scheduler};
 
-use config::{Bootable, FIRST, MachineConfig, Root, SECOND, Snapshot, lock, path_of};
+use config::{
+    Archive, Bootable, FIRST, MachineConfig, SECOND, Snapshot, lock, path_of, with_files,
+};
 use spec::{
     SCX, any_seed, check_xen, guest_spec, in_guest, programs, scheduler, text_of, user_files,
 };
@@ -39,7 +41,7 @@ use super::template::Template;
 use super::trial;
 use crate::backend::{BackendConfig, CacheReport, GuestMachine, Mode};
 
-/// A root with larger files is written before it is known whether anything boots from it.
+/// An archive of larger files is written before it is known whether a guest needs it.
 const MAX_HELD_BYTES: usize = 64 << 20;
 
 pub struct GuestManager {
@@ -54,8 +56,8 @@ pub struct GuestManager {
     /// This program as guests have it, and its digest.
     program: Vec<Arc<Packed>>,
     program_digest: String,
-    /// Root archives by their digests.
-    roots: Mutex<HashMap<String, Arc<Root>>>,
+    /// Archives of files by their digests.
+    archives: Mutex<HashMap<String, Arc<Archive>>>,
     /// Held while the files of a boot are written.
     writing: Mutex<()>,
     /// Kernels that exist by name: looking one up reads all of it.
@@ -163,7 +165,7 @@ impl GuestManager {
             answers: Answers::new(results, shared, answers::differing(&home)),
             program_digest: initrd::digest_of(&program),
             program: program.into_iter().map(Arc::new).collect(),
-            roots: Mutex::default(),
+            archives: Mutex::default(),
             writing: Mutex::default(),
             found: Mutex::default(),
             skipped: Mutex::default(),
@@ -315,6 +317,8 @@ impl GuestManager {
             return Ok(known.clone());
         }
         let machine = self.machine_config(cell)?;
+        let programs = with_files(&machine.root.digest, machine.files.as_deref());
+        let programs = short(&programs).to_string();
         let clocks = match &self.no_clocks {
             None => format!("{:?}", self.lab.clocks),
             Some(why) => why.to_string(),
@@ -325,7 +329,7 @@ impl GuestManager {
                 "kernel",
                 format!("{} ({})", machine.kernel.kernel.release, short(&machine.kernel.digest)),
             ),
-            ("programs and libraries", short(&machine.root.digest).to_string()),
+            ("programs and libraries", programs),
             ("clocks", clocks),
         ];
         let parts = parts.map(|(what, which)| (what.to_string(), which)).to_vec();
@@ -397,64 +401,88 @@ impl GuestManager {
         self.answers.end()
     }
 
-    /// The root archive for a kernel and a scheduler's program, which its first boot writes.
-    fn root(&self, kernel: &Kernel, cell: &Cell) -> Result<Arc<Root>, LabError> {
-        let mut more = self.files_for(kernel, cell)?;
+    /// The root of a kernel's guests, and the files that a cell needs in addition. Under a hypervisor the root has all, since
+    /// programs share one C library with the tools there.
+    fn archives(
+        &self,
+        kernel: &Kernel,
+        cell: &Cell,
+    ) -> Result<(Arc<Archive>, Option<Arc<Archive>>), LabError> {
+        let (mut booted, mut brought) = (kernel_files(kernel, cell)?, run_files(cell)?);
         let program = match &kernel.hypervisor {
-            Some(_) => first_domain::of_one_library(&self.program, &mut more),
+            Some(_) => {
+                booted.append(&mut brought);
+                first_domain::of_one_library(&self.program, &mut booted)
+            }
             None => self.program.clone(),
         };
         let mut names: BTreeSet<PathBuf> = program.iter().map(|file| file.name.clone()).collect();
-        more.retain(|file| names.insert(file.name.clone()));
-        let mut parts = vec![self.program_digest.as_bytes()];
+        for files in [&mut booted, &mut brought] {
+            files.retain(|file| names.insert(file.name.clone()));
+        }
+        let root = self.archive(&self.program_digest, program, booted)?;
+        let brings = !brought.is_empty();
+        let files = brings.then(|| self.archive("", Vec::new(), brought)).transpose()?;
+        Ok((root, files))
+    }
+
+    /// An archive of files with this digest and of others, which is written before its first use.
+    fn archive(
+        &self,
+        known_digest: &str,
+        known: Vec<Arc<Packed>>,
+        more: Vec<Packed>,
+    ) -> Result<Arc<Archive>, LabError> {
+        let mut parts = vec![known_digest.as_bytes()];
         parts.extend(more.iter().map(|file| file.bytes.as_slice()));
         parts.extend(more.iter().map(|file| file.name.as_os_str().as_encoded_bytes()));
         let digest = digest(&parts);
-        let mut roots = lock(&self.roots);
-        if let Some(root) = roots.get(&digest) {
-            return Ok(Arc::clone(root));
+        let mut archives = lock(&self.archives);
+        if let Some(archive) = archives.get(&digest) {
+            return Ok(Arc::clone(archive));
         }
-        let path = self.folder.path.join(format!("root-{}.cpio", short(&digest)));
+        let path = self.folder.path.join(format!("files-{}.cpio", short(&digest)));
         let is_large = more.iter().map(|file| file.bytes.len()).sum::<usize>() > MAX_HELD_BYTES;
-        let files = program.into_iter().chain(more.into_iter().map(Arc::new)).collect();
-        let root = Arc::new(Root { path, digest: digest.clone(), files: Mutex::new(files) });
+        let files = known.into_iter().chain(more.into_iter().map(Arc::new)).collect();
+        let archive = Arc::new(Archive { path, digest: digest.clone(), files: Mutex::new(files) });
         if is_large {
-            root.write()?;
+            archive.write()?;
         }
-        roots.insert(digest, Arc::clone(&root));
-        Ok(root)
-    }
-
-    /// The files of a root in addition to this program.
-    fn files_for(&self, kernel: &Kernel, cell: &Cell) -> Result<Vec<Packed>, LabError> {
-        let mut more = Vec::new();
-        if let Some(config) = &kernel.config {
-            let name = format!("/boot/config-{}", kernel.release).into();
-            more.push(Packed { name, bytes: initrd::read(config)? });
-        }
-        if let Some(hypervisor) = &kernel.hypervisor {
-            let guests = text_of(cell, GUEST_KERNEL).map(kernel::find).transpose()?;
-            more.extend(first_domain::files(
-                kernel,
-                hypervisor,
-                guests.as_ref().unwrap_or(kernel),
-            )?);
-        }
-        if let Some(Scheduler::Program { path, .. }) = scheduler(cell) {
-            let files = initrd::user_program(&path, in_guest(&path))?;
-            more.extend(files);
-        }
-        if !programs(cell)?.is_empty() {
-            more.extend(initrd::names_of_users());
-        }
-        for path in user_files(cell)? {
-            more.extend(initrd::user_file(&path)?);
-        }
-        Ok(more)
+        archives.insert(digest, Arc::clone(&archive));
+        Ok(archive)
     }
 }
 
-impl Root {
+/// The files that a kernel and its hypervisor need when they boot.
+fn kernel_files(kernel: &Kernel, cell: &Cell) -> Result<Vec<Packed>, LabError> {
+    let mut files = Vec::new();
+    if let Some(config) = &kernel.config {
+        let name = format!("/boot/config-{}", kernel.release).into();
+        files.push(Packed { name, bytes: initrd::read(config)? });
+    }
+    if let Some(hypervisor) = &kernel.hypervisor {
+        let guests = text_of(cell, GUEST_KERNEL).map(kernel::find).transpose()?;
+        files.extend(first_domain::files(kernel, hypervisor, guests.as_ref().unwrap_or(kernel))?);
+    }
+    Ok(files)
+}
+
+/// The programs of a cell, and the files that they need.
+fn run_files(cell: &Cell) -> Result<Vec<Packed>, LabError> {
+    let mut files = Vec::new();
+    if let Some(Scheduler::Program { path, .. }) = scheduler(cell) {
+        files.extend(initrd::user_program(&path, in_guest(&path))?);
+    }
+    if !programs(cell)?.is_empty() {
+        files.extend(initrd::names_of_users());
+    }
+    for path in user_files(cell)? {
+        files.extend(initrd::user_file(&path)?);
+    }
+    Ok(files)
+}
+
+impl Archive {
     fn write(&self) -> Result<(), LabError> {
         let (path, mut files) = (&self.path, lock(&self.files));
         write_once(path, || initrd::write(path, &files).map_err(LabError::io("write", path)))?;

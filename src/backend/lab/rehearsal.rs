@@ -2,14 +2,13 @@
 //! and in that of QEMU translated. Copies begin after it. Pure.
 
 use crate::model::{
-    Cell, GUEST_WIRE, GuestSpec, Params, Placement, RunSpec, Value, Variant, Work, WorkerSet,
+    Cell, GUEST_SETTLE_NS, GUEST_WIRE, GuestSpec, Params, Placement, RunSpec, Value, Variant, Work,
+    WorkerSet,
 };
 
 /// Enough for each path to be executed some times.
 const DURATION_NS: u64 = 3_000_000;
 const LIMIT_NS: u64 = 10_000_000_000;
-/// The time after it, in which the scheduler forgets it: averages of load halve every 32 ms.
-const SETTLE_NS: u64 = 400_000_000;
 
 /// It depends on nothing but the probes: all of a machine's copies with the same probes begin alike.
 pub fn rehearsal(probes: &[String]) -> GuestSpec {
@@ -33,7 +32,7 @@ pub fn rehearsal(probes: &[String]) -> GuestSpec {
         kop_ps: Some(1_000_000),
         ..RunSpec::new(cell)
     };
-    GuestSpec { wire: GUEST_WIRE, run, offset_ns: SETTLE_NS }
+    GuestSpec { wire: GUEST_WIRE, run, offset_ns: GUEST_SETTLE_NS }
 }
 
 /// Two workers.

@@ -33,7 +33,8 @@ pub struct Bootable {
     pub digest: String,
 }
 
-pub struct Root {
+/// Files that a machine boots with, or that its runs bring.
+pub struct Archive {
     pub path: PathBuf,
     pub digest: String,
     /// Its files, until it is written.
@@ -54,7 +55,9 @@ pub struct Snapshot {
 #[derive(Clone)]
 pub struct MachineConfig {
     pub kernel: Arc<Bootable>,
-    pub root: Arc<Root>,
+    pub root: Arc<Archive>,
+    /// The files that its runs need in addition; none where the root has all.
+    pub files: Option<Arc<Archive>>,
     /// The variant's own kernel arguments.
     pub arguments: String,
     /// The variant's own arguments of Xen; none without Xen.
@@ -68,6 +71,11 @@ pub struct MachineConfig {
 }
 
 impl MachineConfig {
+    /// The digest of the state in which copies begin, which have been booted and saved without the files of a run.
+    pub fn template_key(&self, snapshot: &Snapshot) -> String {
+        with_files(&snapshot.digest, self.files.as_deref())
+    }
+
     pub fn key(&self, spec: &[u8]) -> String {
         digest(&[self.digest.as_bytes(), spec])
     }
@@ -127,6 +135,14 @@ pub fn machine_digest(
             .filter_map(|(at, words)| (at == 0 || !words.is_empty()).then_some(words.as_bytes())),
     );
     Ok(digest(&parts))
+}
+
+/// The digest of a machine that gets these files.
+pub fn with_files(machine: &str, files: Option<&Archive>) -> String {
+    match files {
+        None => machine.to_string(),
+        Some(files) => digest(&[machine.as_bytes(), files.digest.as_bytes()]),
+    }
 }
 
 /// Ignores poison: no thread leaves a change half done when it panics.

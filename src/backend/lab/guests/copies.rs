@@ -1,23 +1,26 @@
 //! Machines are booted and saved, and runs are made on copies of them.
 
 use std::cell::OnceCell;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::exec;
 use crate::model::{
-    Cell, CpuClocks, GUEST_REHEARSAL_FILE, GUEST_SPEC_FILE, GUEST_WIRE, GuestBoot, GuestTime, Lab,
-    RunSpec,
+    Cell, CpuClocks, GUEST_FILES_FILE, GUEST_REHEARSAL_FILE, GUEST_SPEC_FILE, GUEST_WIRE,
+    GuestBoot, GuestTime, Lab, RunSpec,
 };
 use crate::sys::{Host, environment};
 
 use super::GuestManager;
-use super::config::{FIRST, MachineConfig, Snapshot, booted, lock, machine_digest, path_of};
+use super::config::{
+    FIRST, MachineConfig, Snapshot, booted, lock, machine_digest, path_of, with_files,
+};
 use super::spec::{PATIENCE_TO_BOOT, grace, patience, text_of};
 use crate::backend::lab::asked::{KERNEL_ARGUMENTS, XEN_ARGUMENTS, mismatch};
 use crate::backend::lab::error::{GuestError, LabError};
-use crate::backend::lab::files::{GuestFiles, PROOF, relative};
+use crate::backend::lab::files::{GuestFiles, PROOF, above, relative};
 use crate::backend::lab::guest::{self, GuestOutput, Start};
 use crate::backend::lab::machine::{self, Files, From, Time};
 use crate::backend::lab::preload;
@@ -38,6 +41,12 @@ const REHEARSAL: &str = "rehearsal";
 const STATE: &str = "state";
 /// Machines that make copies take this part of the host's memory at most.
 const PART_OF_MEMORY: u64 = 4;
+
+/// The run of a guest, and the files that it needs in addition.
+fn run_documents(machine: &MachineConfig, files: &GuestFiles) -> Vec<(&'static str, PathBuf)> {
+    let more = machine.files.iter().map(|more| (GUEST_FILES_FILE, above(&more.path)));
+    [(GUEST_SPEC_FILE, relative(&files.path(SPEC)))].into_iter().chain(more).collect()
+}
 
 impl GuestManager {
     /// Runs one guest: a copy of the machine that was booted and stopped, or in real time a new machine. Also
@@ -63,6 +72,7 @@ impl GuestManager {
         let patience = patience(spec, self.lab.cpus);
         let snapshot = self.snapshot(machine, spec, cancel, copy)?;
         let files = self.files(&[(SPEC, text)])?;
+        self.write_files(machine)?;
         let start = self.start_copy(machine, &snapshot, &files, patience);
         // The second copy is started by itself: it shows that the first one did the same.
         let is_copied = copy == FIRST && self.can_rehearse(machine);
@@ -95,13 +105,14 @@ impl GuestManager {
         let state = relative(&snapshot.state);
         let has_hypervisor = machine.kernel.hypervisor.is_some();
         let from = From::State { state: &state, has_hypervisor, stops: false };
-        self.start(from, &[SPEC], files, patience)
+        self.start(from, run_documents(machine, files), files, patience)
     }
 
     /// The machine whose copies begin in this state; `None`: it cannot be, or memory does not suffice.
     fn template(&self, machine: &MachineConfig, snapshot: &Snapshot) -> Option<Arc<Template>> {
         let mut templates = lock(&self.templates);
-        if let Some(known) = templates.get(&snapshot.digest) {
+        let key = machine.template_key(snapshot);
+        if let Some(known) = templates.get(&key) {
             return known.clone();
         }
         let memory_bytes = environment::memory_bytes(&Host::default()).known()?;
@@ -116,7 +127,7 @@ impl GuestManager {
             let command = guest::command(&start).ok()?;
             Template::start(command, files).map(Arc::new)
         };
-        templates.entry(snapshot.digest.clone()).or_insert_with(start).clone()
+        templates.entry(key).or_insert_with(start).clone()
     }
 
     /// Runs a guest in a new machine, by the host's clock.
@@ -128,10 +139,11 @@ impl GuestManager {
         cancel: &AtomicBool,
     ) -> Result<(GuestOutput, GuestTime), GuestError> {
         let files = self.files(&[(SPEC, text)])?;
+        self.write_files(machine)?;
         let boot = self.boot_files(machine)?;
         let from = machine.boot(&boot);
         let patience = patience(spec, self.lab.cpus);
-        let start = self.start(from, &[SPEC], &files, patience);
+        let start = self.start(from, run_documents(machine, &files), &files, patience);
         let (output, _) = guest::run(&start, cancel)?;
         if let (Some(facts), None) = (&output.facts, &machine.kernel.hypervisor) {
             mismatch(&self.lab, &facts.topology)?;
@@ -148,6 +160,12 @@ impl GuestManager {
 
     fn files(&self, named: &[(&str, &[u8])]) -> Result<GuestFiles, LabError> {
         GuestFiles::make(&self.folder.path, self.guests.fetch_add(1, Relaxed), named)
+    }
+
+    /// Writes the files that a run of this machine brings, at its first one.
+    fn write_files(&self, machine: &MachineConfig) -> Result<(), LabError> {
+        let _one_at_a_time = lock(&self.writing);
+        machine.files.as_ref().map_or(Ok(()), |files| files.write())
     }
 
     fn boot_files(&self, machine: &MachineConfig) -> Result<GuestFiles, LabError> {
@@ -192,8 +210,8 @@ impl GuestManager {
             let files = self.files(&[(REHEARSAL, &rehearsal)])?;
             let state = relative(&booted.state);
             let from = From::State { state: &state, has_hypervisor: false, stops: true };
-            let start =
-                self.start(from, &[REHEARSAL], &files, self.patience_to_boot(grace, machine));
+            let documents = vec![(GUEST_REHEARSAL_FILE, relative(&files.path(REHEARSAL)))];
+            let start = self.start(from, documents, &files, self.patience_to_boot(grace, machine));
             let mut quiet = self.stop(&start, &files, cancel)?;
             if booted.quiet.time != GuestTime::Exact {
                 quiet.time = booted.quiet.time.clone();
@@ -295,7 +313,7 @@ impl GuestManager {
         cancel: &AtomicBool,
     ) -> Result<(Quiet, GuestFiles), GuestError> {
         let patience = self.patience_to_boot(grace, machine);
-        let mut start = self.start(machine.boot(&files), &[], &files, patience);
+        let mut start = self.start(machine.boot(&files), Vec::new(), &files, patience);
         start.patience_to_start = Some(patience / PATIENCE_TO_BOOT * PATIENCE_TO_START);
         let quiet = self.stop(&start, &files, cancel)?;
         // A first domain always has one CPU.
@@ -325,16 +343,11 @@ impl GuestManager {
     fn start(
         &self,
         from: From,
-        documents: &[&str],
+        documents: Vec<(&'static str, PathBuf)>,
         files: &GuestFiles,
         patience: Duration,
     ) -> Start<'_> {
         let (results, console) = (files.path("results"), files.path("console"));
-        let document = |name: &&str| {
-            let of_firmware = if *name == SPEC { GUEST_SPEC_FILE } else { GUEST_REHEARSAL_FILE };
-            (of_firmware, relative(&files.path(name)))
-        };
-        let documents: Vec<_> = documents.iter().map(document).collect();
         let lab = match &from {
             From::State { stops: false, .. } => self.lab.clone(),
             _ => booted(&self.lab),
@@ -375,7 +388,7 @@ impl GuestManager {
     /// The machine of a cell.
     pub(super) fn machine_config(&self, cell: &Cell) -> Result<MachineConfig, LabError> {
         let kernel = self.kernel_of(cell)?;
-        let root = self.root(&kernel.kernel, cell)?;
+        let (root, files) = self.archives(&kernel.kernel, cell)?;
         let knob = |name| text_of(cell, name).unwrap_or_default();
         let words = [self.lab.kernel_args.as_str(), knob(KERNEL_ARGUMENTS)];
         let arguments = words.join(" ").trim().to_string();
@@ -386,7 +399,17 @@ impl GuestManager {
             let digests = [&*kernel.digest, &root.digest, &self.emulator.digest];
             machine_digest(digests, lab, [&arguments, &xen_arguments], &guests)
         };
-        let (booted_digest, digest) = (digest(&booted(&self.lab))?, digest(&self.lab)?);
-        Ok(MachineConfig { kernel, root, arguments, xen_arguments, guests, booted_digest, digest })
+        let booted_digest = digest(&booted(&self.lab))?;
+        let digest = with_files(&digest(&self.lab)?, files.as_deref());
+        Ok(MachineConfig {
+            kernel,
+            root,
+            files,
+            arguments,
+            xen_arguments,
+            guests,
+            booted_digest,
+            digest,
+        })
     }
 }
