@@ -14,7 +14,8 @@ from buildbot.process.results import EXCEPTION, FAILURE, SUCCESS, WARNINGS
 def factory(repository):
     return util.BuildFactory([
         steps.Git(repourl=repository, mode="incremental"),
-        # steps.Compile(command=["make"]),    # builds the scheduler that the plan names
+        # The scheduler that the plan names:
+        # steps.Compile(command="clang-19 -target bpf -mcpu=v3 -g -O2 -c ours.bpf.c -o ours.bpf.o"),
         steps.ShellCommand(
             name="schedlab",
             command=["sh", "ci/schedlab-test.sh", "ci/scheduler.toml"],

@@ -639,7 +639,7 @@ fn remove(path: &Path) -> Result<(), Failure> {
 fn check_scheduler(text: &str) -> Result<(), Failure> {
     let wrong = match Scheduler::parse(text) {
         None => "there is no scheduler of this name",
-        Some(Scheduler::Program { path, .. }) if !path.is_file() => "there is no such file",
+        Some(own) if own.path().is_some_and(|path| !path.is_file()) => "there is no such file",
         Some(_) => return Ok(()),
     };
     Err(Failure::usage(format!("--scx {}: {wrong}", clean(text)), SCHEDULER_FORM))

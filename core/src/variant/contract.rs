@@ -77,7 +77,7 @@ pub enum Wants {
 
 /// The values of the knob `scx`, for hints.
 pub const SCHEDULER_FORM: &str = "write \"fifo\" or \"vtime\", one made for tests (\"bad\", \"lossy\", \"stray\", \
-     \"haughty\"), or a path, as \"./scx_bpfland\"";
+     \"haughty\"), or a path, as \"./scx_bpfland\" or \"./mine.bpf.o\"";
 
 impl Knob {
     pub const fn new(field: Field, wants: Wants) -> Knob {

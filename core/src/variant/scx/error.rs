@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::model::Advice;
@@ -20,23 +20,23 @@ pub enum SchedulerError {
     Another { state: String, ops: String },
     #[error("a sched_ext scheduler needs CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN")]
     NotPermitted,
-    #[error("this schedlab was built without its own schedulers ({name})")]
-    NotBuilt { name: &'static str },
+    #[error("this schedlab was built without BPF, so it cannot load {0}")]
+    NotBuilt(Scheduler),
     #[error("this kernel has no BTF ({BTF})")]
     NoBtf,
     #[error(transparent)]
-    NoProgram(FileError),
+    NoFile(FileError),
     #[error("{} is not an executable file", .0.display())]
     NotExecutable(PathBuf),
     #[error("{scheduler}: {}", error_text(.source))]
     NotStarted { scheduler: Scheduler, source: io::Error },
     /// `log`: the last line that libbpf wrote about it, in brackets.
     #[cfg(feature = "bpf")]
-    #[error("the scheduler {name} {what}: {source}{log}")]
-    NotLoaded { name: String, what: &'static str, source: libbpf_rs::Error, log: String },
+    #[error("the scheduler {scheduler} {what}: {source}{log}")]
+    NotLoaded { scheduler: Scheduler, what: &'static str, source: libbpf_rs::Error, log: String },
     #[cfg(feature = "bpf")]
-    #[error("the scheduler {name} has no operations")]
-    NoOperations { name: String },
+    #[error("{0} has no operations of sched_ext")]
+    NoOperations(Scheduler),
     #[error("{scheduler} ended before it was attached ({how})")]
     EndedEarly { scheduler: Scheduler, how: String },
     #[error("{scheduler} is not attached after {} s: {STATE} is {state}", .limit.as_secs_f64())]
@@ -51,6 +51,12 @@ pub enum SchedulerError {
     DidNotLast { name: String, what: String, exit: Option<Box<Exit>>, output: String },
     #[error("sched_ext is still {state} after {} s: {ops}", .after.as_secs_f64())]
     Still { state: String, ops: String, after: Duration },
+}
+
+impl SchedulerError {
+    pub fn no_file(path: &Path, source: io::Error) -> SchedulerError {
+        SchedulerError::NoFile(FileError { path: path.to_path_buf(), source })
+    }
 }
 
 fn wrote(output: &str) -> String {
@@ -75,9 +81,15 @@ impl Advice for SchedulerError {
                 "stop the program that attached it, or Alt-SysRq-S"
             }
             SchedulerError::NotPermitted => AS_ROOT,
-            SchedulerError::NotBuilt { .. } => "cargo build --release --features bpf",
+            SchedulerError::NotBuilt(_) => "cargo build --release --features bpf",
             SchedulerError::NotAttached { cause, .. } => return cause.hint(),
-            _ => "give the path of a program that attaches a sched_ext scheduler until SIGINT",
+            #[cfg(feature = "bpf")]
+            SchedulerError::NotLoaded { .. } | SchedulerError::NoOperations(_) => {
+                "how such a file is made: schedlab help scx"
+            }
+            _ => {
+                "give the path of a program that attaches a sched_ext scheduler until SIGINT, or of a *.bpf.o"
+            }
         }))
     }
 }

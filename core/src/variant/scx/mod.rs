@@ -1,12 +1,12 @@
-//! sched_ext schedulers: those of our own, embedded, and any program that attaches one.
+//! sched_ext schedulers: those of our own, embedded, files of BPF, and any program that attaches one.
 //!
 //! The scheduler in force is read from /sys/kernel/sched_ext, below the root of the [`Host`]. Attaching
 //! and detaching change the machine; nothing outlives the process: the kernel detaches a scheduler
-//! of our own with its last descriptor, and a program gets SIGINT when the thread that started it ends.
+//! that was loaded here with its last descriptor, and a program gets SIGINT when the thread that started it ends.
 
-#[cfg(feature = "bpf")]
-mod embedded;
 mod error;
+#[cfg(feature = "bpf")]
+mod loaded;
 mod scheduler;
 #[cfg(test)]
 mod tests;
@@ -17,7 +17,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::sys::companion::Companion;
-use crate::sys::{FileError, Host};
+use crate::sys::{Host, input};
 
 pub use error::SchedulerError;
 use scheduler::{BTF, EVENTS, OPS, REJECTED, STATE};
@@ -52,16 +52,14 @@ pub fn check(scheduler: &Scheduler, host: &Host) -> Result<(), SchedulerError> {
         return Err(SchedulerError::NotPermitted);
     }
     match scheduler {
-        Scheduler::Own(name) if cfg!(not(feature = "bpf")) => {
-            Err(SchedulerError::NotBuilt { name })
+        Scheduler::Own(_) | Scheduler::Object(_) if cfg!(not(feature = "bpf")) => {
+            Err(SchedulerError::NotBuilt(scheduler.clone()))
         }
-        Scheduler::Own(_) => {
-            if host.path(BTF).exists() {
-                Ok(())
-            } else {
-                Err(SchedulerError::NoBtf)
-            }
+        Scheduler::Own(_) | Scheduler::Object(_) if !host.path(BTF).exists() => {
+            Err(SchedulerError::NoBtf)
         }
+        Scheduler::Own(_) => Ok(()),
+        Scheduler::Object(path) => readable(path),
         Scheduler::Program { path, .. } => executable(path),
     }
 }
@@ -80,10 +78,13 @@ fn may_load(host: &Host) -> bool {
     capabilities.is_none_or(|has| has & SYS_ADMIN != 0 || has & PERFMON_AND_BPF == PERFMON_AND_BPF)
 }
 
+fn readable(path: &Path) -> Result<(), SchedulerError> {
+    let opened = input::open_file(path, input::MAX_OWN_FILE_BYTES);
+    opened.map(drop).map_err(|source| SchedulerError::no_file(path, source))
+}
+
 fn executable(path: &Path) -> Result<(), SchedulerError> {
-    let found = std::fs::metadata(path).map_err(|source| {
-        SchedulerError::NoProgram(FileError { path: path.to_path_buf(), source })
-    })?;
+    let found = std::fs::metadata(path).map_err(|source| SchedulerError::no_file(path, source))?;
     if found.is_file() && found.permissions().mode() & 0o111 != 0 {
         Ok(())
     } else {
@@ -94,7 +95,7 @@ fn executable(path: &Path) -> Result<(), SchedulerError> {
 /// The object that holds the scheduler in place.
 enum Held {
     #[cfg(feature = "bpf")]
-    Own(embedded::Loaded),
+    Loaded(loaded::Loaded),
     Program(Companion),
 }
 
@@ -126,9 +127,13 @@ pub fn attach(
     let rejected_before = rejected(host);
     let held = match scheduler {
         #[cfg(feature = "bpf")]
-        Scheduler::Own(name) => Held::Own(embedded::Loaded::attach(name)?),
+        Scheduler::Own(_) | Scheduler::Object(_) => {
+            Held::Loaded(loaded::Loaded::attach(scheduler)?)
+        }
         #[cfg(not(feature = "bpf"))]
-        Scheduler::Own(name) => return Err(SchedulerError::NotBuilt { name }),
+        Scheduler::Own(_) | Scheduler::Object(_) => {
+            return Err(SchedulerError::NotBuilt(scheduler.clone()));
+        }
         Scheduler::Program { path, words } => {
             Held::Program(Companion::start(path, words).map_err(|source| {
                 SchedulerError::NotStarted { scheduler: scheduler.clone(), source }
@@ -221,7 +226,7 @@ impl Attached {
         self.is_gone = true;
         match &mut self.held {
             #[cfg(feature = "bpf")]
-            Held::Own(loaded) => loaded.detach(),
+            Held::Loaded(loaded) => loaded.detach(),
             Held::Program(program) => {
                 program.interrupt();
                 let deadline = Instant::now() + self.limits.detach;
@@ -247,7 +252,7 @@ impl Attached {
     fn ended(&mut self) -> Option<String> {
         match &mut self.held {
             #[cfg(feature = "bpf")]
-            Held::Own(_) => None,
+            Held::Loaded(_) => None,
             Held::Program(program) => program.ended().map(|status| status.to_string()),
         }
     }
@@ -255,7 +260,7 @@ impl Attached {
     fn exit(&self) -> Option<Exit> {
         match &self.held {
             #[cfg(feature = "bpf")]
-            Held::Own(loaded) => loaded.exit(),
+            Held::Loaded(loaded) => loaded.exit(),
             Held::Program(_) => None,
         }
     }
@@ -264,7 +269,7 @@ impl Attached {
     fn output(&mut self) -> String {
         match &mut self.held {
             #[cfg(feature = "bpf")]
-            Held::Own(_) => String::new(),
+            Held::Loaded(_) => String::new(),
             Held::Program(program) => program.output(),
         }
     }

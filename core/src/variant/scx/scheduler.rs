@@ -1,7 +1,7 @@
 //! The schedulers that may be asked for, and the kernel's facts about one and their files. Plain data.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::model::OWN_SCHEDULERS;
 
@@ -27,14 +27,19 @@ pub const BTF: &str = "/sys/kernel/btf/vmlinux";
 pub enum Scheduler {
     /// One of [`OWN`].
     Own(&'static str),
+    /// A file of BPF that has one.
+    Object(PathBuf),
     Program {
         path: PathBuf,
         words: Vec<String>,
     },
 }
 
+/// The end of the name of a file of BPF.
+const OBJECT: &str = ".bpf.o";
+
 impl Scheduler {
-    /// A name of [`OWN`], or the path of a program with its arguments, with spaces between
+    /// A name of [`OWN`], the path of a file of BPF, or that of a program with its arguments, with spaces between
     /// them. A path has a slash in it.
     pub fn parse(text: &str) -> Option<Scheduler> {
         if let Some(own) = OWN.into_iter().find(|own| *own == text) {
@@ -43,7 +48,30 @@ impl Scheduler {
         let mut words = text.split_whitespace().map(str::to_string);
         let path = words.next().filter(|path| path.contains('/'))?;
         let is_plain = !text.contains(|c: char| c.is_control());
-        is_plain.then(|| Scheduler::Program { path: path.into(), words: words.collect() })
+        let (path, words): (PathBuf, Vec<String>) = (path.into(), words.collect());
+        match path.to_string_lossy().ends_with(OBJECT) {
+            _ if !is_plain => None,
+            // Nothing takes arguments.
+            true => words.is_empty().then_some(Scheduler::Object(path)),
+            false => Some(Scheduler::Program { path, words }),
+        }
+    }
+
+    /// Its file, if it is not one of ours.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Scheduler::Own(_) => None,
+            Scheduler::Object(path) | Scheduler::Program { path, .. } => Some(path),
+        }
+    }
+
+    /// The same with its file elsewhere.
+    pub fn moved(self, path: PathBuf) -> Scheduler {
+        match self {
+            Scheduler::Own(name) => Scheduler::Own(name),
+            Scheduler::Object(_) => Scheduler::Object(path),
+            Scheduler::Program { words, .. } => Scheduler::Program { path, words },
+        }
     }
 }
 
@@ -51,6 +79,7 @@ impl fmt::Display for Scheduler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Scheduler::Own(name) => write!(f, "{name}"),
+            Scheduler::Object(path) => write!(f, "{}", path.display()),
             Scheduler::Program { path, words } => {
                 write!(f, "{}", path.display())?;
                 words.iter().try_for_each(|word| write!(f, " {word}"))

@@ -56,6 +56,9 @@ fn names_are_our_own_or_have_a_slash() {
         ("bad", Some(Scheduler::Own("bad"))),
         ("./fifo", program("./fifo", &[])),
         ("/opt/scx_lavd --slice  5", program("/opt/scx_lavd", &["--slice", "5"])),
+        ("./build/mine.bpf.o", Some(Scheduler::Object("./build/mine.bpf.o".into()))),
+        ("./mine.bpf.o --slice 5", None),
+        ("mine.bpf.o", None),
         ("scx_lavd", None),
         ("fifo x", None),
         ("", None),
@@ -88,6 +91,12 @@ fn what_is_missing_says_what_to_do() {
     assert!(user.contains("needs CAP_BPF and CAP_PERFMON"), "{user}");
     let capable = missing(&[("/proc/self/status", "CapEff:\t000000c000000000\n")], &own);
     assert!(!capable.contains("CAP_"), "{capable}");
+    if cfg!(feature = "bpf") {
+        let object = |path: &str| missing(&[], &Scheduler::Object(path.into()));
+        assert_eq!(object("/proc/self/exe"), "");
+        assert!(object("/no/such.bpf.o").contains("/no/such.bpf.o: ENOENT, not there; hint: give"));
+        assert!(object("/dev/zero").contains("not a regular file"));
+    }
     let program = |path: &str| Scheduler::Program { path: path.into(), words: Vec::new() };
     assert_eq!(missing(&[], &program("/bin/sh")), "");
     assert!(missing(&[], &program("/no/such")).contains("/no/such: ENOENT, not there; hint: give"));

@@ -58,10 +58,10 @@ pub fn guest_spec(spec: &RunSpec, lab: &Lab) -> Result<GuestSpec, WorkloadError>
     let of_machine =
         |knob: &str| [KERNEL, KERNEL_ARGUMENTS].iter().chain(&OF_XEN).any(|one| *one == knob);
     knobs.retain(|knob, _| !of_machine(knob));
-    if let Some(Scheduler::Program { path, words }) = scheduler(&spec.cell) {
-        let program = in_guest(&path).display().to_string();
-        let text = [&[program], words.as_slice()].concat().join(" ");
-        knobs.insert(SCX.to_string(), Value::Text(text));
+    if let Some(scheduler) = scheduler(&spec.cell)
+        && let Some(path) = scheduler.path().map(in_guest)
+    {
+        knobs.insert(SCX.to_string(), Value::Text(scheduler.moved(path).to_string()));
     }
     let variant = Variant { name: "lab".to_string(), knobs };
     // Worker sets keep their names: results have them.

@@ -215,7 +215,7 @@ INLINE s32 select_idle(struct task_struct *task, s32 prev_cpu, u64 flags, u64 sl
 	return cpu;
 }
 
-/* Why it was detached; `core/src/variant/scx/embedded.rs` has the same layout. */
+/* Why it was detached; `core/src/variant/scx/loaded.rs` has the same layout. */
 struct exit_report {
 	s64 exit_code;
 	u32 kind;

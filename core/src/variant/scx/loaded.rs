@@ -1,10 +1,11 @@
-//! The schedulers of our own: `bpf/*.bpf.c`, loaded into the running kernel as `struct_ops`.
+//! Schedulers as files of BPF, loaded into the running kernel as `struct_ops`: those of our own, `bpf/*.bpf.c`, which are
+//! embedded, and others.
 
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{Link, MapCore, MapFlags, MapType, Object, ObjectBuilder};
 
-use crate::sys::libbpf;
+use crate::sys::{input, libbpf};
 
-use super::{Exit, OWN, SchedulerError};
+use super::{Exit, OWN, Scheduler, SchedulerError};
 
 /// Compiled by `make bpf`, by the names of [`super::OWN`].
 const OBJECTS: [(&str, &[u8]); OWN.len()] = [
@@ -34,20 +35,26 @@ struct ExitReport {
 }
 
 impl Loaded {
-    pub fn attach(name: &str) -> Result<Loaded, SchedulerError> {
+    pub fn attach(scheduler: &Scheduler) -> Result<Loaded, SchedulerError> {
         let log = &libbpf::Log::listen();
         let wrong = |what: &'static str| {
             move |source: libbpf_rs::Error| {
-                let (name, log) = (name.to_string(), log.reason());
-                SchedulerError::NotLoaded { name, what, source, log }
+                let (scheduler, log) = (scheduler.clone(), log.reason());
+                SchedulerError::NotLoaded { scheduler, what, source, log }
             }
         };
-        let open = open(name).map_err(wrong("cannot be read"))?;
+        let bytes = match scheduler.path() {
+            Some(path) => &input::read_file(path, input::MAX_OWN_FILE_BYTES)
+                .map_err(|source| SchedulerError::no_file(path, source))?,
+            None => own(&scheduler.to_string()),
+        };
+        let open = ObjectBuilder::default().open_memory(bytes);
+        let open = open.map_err(wrong("cannot be read"))?;
         let mut object = open.load().map_err(wrong("is refused by the kernel"))?;
         let mut maps = object.maps_mut();
         let mut ops = maps
-            .find(|map| map.name() == name)
-            .ok_or_else(|| SchedulerError::NoOperations { name: name.to_string() })?;
+            .find(|map| map.map_type() == MapType::StructOps)
+            .ok_or_else(|| SchedulerError::NoOperations(scheduler.clone()))?;
         let link = ops.attach_struct_ops().map_err(wrong("is not attached"))?;
         drop(maps);
         Ok(Loaded { object, link: Some(link) })
@@ -76,9 +83,9 @@ impl Loaded {
     }
 }
 
-fn open(name: &str) -> Result<OpenObject, libbpf_rs::Error> {
-    let object = OBJECTS.iter().find(|(own, _)| *own == name).map_or(&[][..], |(_, bytes)| bytes);
-    ObjectBuilder::default().open_memory(object)
+/// The bytes of a scheduler of [`OWN`].
+fn own(name: &str) -> &'static [u8] {
+    OBJECTS.iter().find(|(own, _)| *own == name).map_or(&[][..], |(_, bytes)| bytes)
 }
 
 #[cfg(test)]
@@ -88,7 +95,7 @@ mod tests {
     #[test]
     fn each_scheduler_has_operations_under_its_name_and_room_to_report() {
         for name in OWN {
-            let open = open(name).unwrap();
+            let open = ObjectBuilder::default().open_memory(own(name)).unwrap();
             let sizes = |wanted: &str| {
                 let mut maps = open.maps();
                 maps.find(|map| map.name() == wanted).map(|map| map.value_size() as usize)
@@ -98,7 +105,8 @@ mod tests {
                 report.is_some_and(|bytes| bytes >= size_of::<ExitReport>()),
                 "{name}: {report:?}"
             );
-            assert!(sizes(name).is_some(), "{name}");
+            let operations = open.maps().filter(|map| map.map_type() == MapType::StructOps).count();
+            assert_eq!(operations, 1, "{name}");
         }
     }
 }
