@@ -585,9 +585,12 @@ fn rounds_go_on_until_all_is_decided() {
     let home = Home::new();
     let message = home.fails(2, &["run", "./two.toml", "--backend", "null", "--until-decided"]);
     assert!(
-        message.contains("--until-decided needs a budget") && message.contains("hint: "),
+        message.contains("`until-decided` needs a budget") && message.contains("hint: "),
         "{message}"
     );
+    home.write("until.toml", PLAN.replace("[measure]", "[measure]\nuntil-decided = true"));
+    let message = home.fails(2, &["run", "./until.toml", "--backend", "null"]);
+    assert!(message.contains("`until-decided` needs a budget"), "{message}");
     home.fails(2, &["run", "./two.toml", "--until-decided", "--budget", "1h", "--rounds", "3"]);
     let asked = ["--metric", "throughput", "--margin", "5%"];
     let until = ["--until-decided", "--budget", "1h"];

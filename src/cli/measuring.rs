@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use crate::analysis::{self, Analysis};
 use crate::engine::{self, HostNews, Job};
-use crate::model::{Event, Judged, clean};
+use crate::model::{Event, Judged, Plan, Work, clean};
 use crate::plan;
 use crate::report;
 use crate::session::{
     self, Database, Finished, Listener, PlanText, Prepared, Purpose, Request, SessionError,
     few_samples, is_virtual,
 };
-use crate::variant;
+use crate::{variant, workload};
 
 use super::gate::Gate;
 use super::live::Display;
@@ -174,6 +174,9 @@ pub fn dry_run(prepared: &Prepared, output: &Output) -> Result<(), Failure> {
     let skipped = analysis::grouped(skipped).into_iter();
     ok.extend(skipped.map(|(why, places)| format!("skipped: {}: {why}", places.join(", "))));
     ok.extend(report::in_turns(&started.plan.measure));
+    if is_virtual(started)? {
+        ok.extend(executed(&started.plan));
+    }
     ok.extend(few_samples::find(started).iter().map(ToString::to_string));
     let power = session::power::power(started, &request.judged, &request.db);
     let few = few_rounds::describe(job, is_virtual(started)?, power.as_ref());
@@ -184,6 +187,26 @@ pub fn dry_run(prepared: &Prepared, output: &Output) -> Result<(), Failure> {
     let all = few_rounds::all_runs(job, &not_run, is_virtual(started)?);
     write!(out, "{}", table::wrapped(&all, columns))?;
     Ok(prepared.check_cells()?)
+}
+
+/// Lines for work that the lab executes, though it can skip work that is given as a time.
+fn executed(plan: &Plan) -> Vec<String> {
+    if plan.lab.executed {
+        let how = "all work is executed, by burn = \"executed\" in [lab]: some 300 times as slowly as skipped";
+        return vec![how.to_string()];
+    }
+    let line = |work: &Work| {
+        let counted = workload::counted(work);
+        (!counted.is_empty()).then(|| {
+            format!(
+                "{}: the work of {} is an amount, so it is executed; given as a time it is skipped: schedlab help \
+                 cookbook",
+                work.label(),
+                counted.join(", ")
+            )
+        })
+    };
+    plan.works.iter().filter_map(line).collect()
 }
 
 /// Shows a plan that runs, and writes its events.
@@ -258,5 +281,24 @@ impl EventFile {
         let line = serde_json::to_vec(event).map_err(io::Error::from);
         let written = line.and_then(|line| self.file.write_all(&[&line[..], b"\n"].concat()));
         written.map_err(|error| SessionError::unwritten(&self.path, &error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::testing::parsed;
+
+    #[test]
+    fn work_that_is_executed_though_it_need_not_be_is_said() {
+        let lines = |lab: &str, work: &str| {
+            executed(&parsed(&format!("schema = 1\n{lab}\n[[workload]]\nname = \"w\"\n{work}")))
+        };
+        assert_eq!(lines("", "use = \"spin\"\nwork = \"1ms\"").len(), 0);
+        assert_eq!(lines("", "use = \"pipe\"").len(), 0, "its work is its messages");
+        let amount = lines("", "use = \"burnwait\"\nqueue = [\"burn 60kop\", \"wait 1ms\"]");
+        assert!(amount.len() == 1 && amount[0].starts_with("w: the work of "), "{amount:?}");
+        let all = lines("[lab]\nburn = \"executed\"", "use = \"spin\"\nwork = \"1ms\"");
+        assert!(all.len() == 1 && all[0].contains("burn"), "{all:?}");
     }
 }

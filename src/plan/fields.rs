@@ -51,7 +51,7 @@ pub const MEASURE: &[Field] = &[
     Field::new("until-decided", Kind::Bool)
         .about(
             "measure each workload until its headline metrics have their verdicts, in \
-             `rounds` at most, 1000 unless given; needs a budget",
+             `rounds` at most, 1000 unless given; needs a budget, which is 2 min in the lab unless given",
         )
         .default("false"),
     Field::new("repeat-spoilt", Kind::Bool)

@@ -219,12 +219,6 @@ fn measure(top: &mut Table, faults: &mut Faults) -> (Measure, Span, Option<Span>
     }
     let flag = |name: &str| given.get(name).and_then(Value::as_bool).unwrap_or_default();
     let until_decided = flag("until-decided");
-    if let Some(span) = places.get("until-decided").filter(|_| until_decided)
-        && !given.contains_key("budget")
-    {
-        let message = "`until-decided` needs a budget: some differences are never decided";
-        faults.add(span, message, "no end", "write: budget = \"20min\"");
-    }
     let are_rounds_given = places.contains_key("rounds");
     let measure = Measure {
         rounds: if until_decided && !are_rounds_given {

@@ -104,7 +104,7 @@ fn planned(
         let seeds = lab.seeds;
         plan.lab = backend.guests().map_or(lab, |(own, _)| Lab { seeds, ..own });
         set_seeds(&mut plan, &request.measure);
-        if request.measure.until_decided {
+        if request.measure.until_decided || plan.measure.until_decided {
             plan.measure.budget_ns.get_or_insert(LAB_BUDGET_NS);
         }
     }
@@ -203,13 +203,16 @@ pub(super) fn override_measure(
     if asked.until_decided {
         plan.measure.until_decided = true;
         plan.measure.looks = LookRule::Even;
-        if plan.measure.budget_ns.is_none() {
-            let text = "--until-decided needs a budget: some differences are never decided";
-            return Err(SessionError::usage(text, "--budget 20min"));
-        }
         let rounds = plan::MAX_DECIDING_ROUNDS.min(plan::max_rounds(plan));
         plan::set_measure(plan, "rounds", &Raw::Int(i64::from(rounds)))
             .map_err(|wrong| SessionError::option("--until-decided", wrong))?;
+    }
+    if plan.measure.until_decided && plan.measure.budget_ns.is_none() {
+        let text = "`until-decided` needs a budget: some differences are never decided";
+        return Err(SessionError::usage(
+            text,
+            "--budget 20min, or budget = \"20min\" in [measure]",
+        ));
     }
     Ok(())
 }
