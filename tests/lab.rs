@@ -434,9 +434,12 @@ fn a_kernel_that_is_missing_costs_its_own_runs_only() {
     let text = unwrapped(&stdout(&output));
     assert!(text.contains("1 run (1 seed), ") && text.contains("kernel get debian:6.2"), "{text}");
     // A budget that nobody gave.
-    let output = laboratory.run(&plan, &["--dry-run", "--until-decided"]).output().unwrap();
-    let text = unwrapped(&stdout(&output));
-    assert!(text.contains("or what the budget of 2min has time for"), "{text} {output:?}");
+    let until = plan.replace("[measure]", "[measure]\nuntil-decided = true");
+    for (plan, more) in [(&plan, &["--dry-run", "--until-decided"][..]), (&until, &["--dry-run"])] {
+        let output = laboratory.run(plan, more).output().unwrap();
+        let text = unwrapped(&stdout(&output));
+        assert!(text.contains("or what the budget of 2min has time for"), "{text} {output:?}");
+    }
 }
 
 #[test]
@@ -557,7 +560,9 @@ fn a_machine_is_booted_once_for_all_plans() {
         fs::write(&machines[number], &whole[..whole.len() / 2]).unwrap();
     };
     truncate(1);
-    gives_the_same();
+    let said = unwrapped(&stderr(&run()));
+    assert!(said.contains("a saved machine is damaged, and is booted again"), "{said}");
+    assert_eq!(laboratory.ended(), booted);
     truncate(0);
     truncate(1);
     ended(run(), 3);
@@ -577,6 +582,8 @@ fn a_machine_that_cannot_be_saved_is_booted_each_time() {
     };
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(laboratory.outcomes()[0].0, "done");
+    let said = unwrapped(&stderr(&output));
+    assert!(said.contains("the booted machine is not kept, and the next plan boots it"), "{said}");
 }
 
 #[test]
@@ -1361,6 +1368,51 @@ fn a_guest_that_runs_out_of_memory_says_so() {
     ended(laboratory.run(&plan, &[]), 3);
     assert_kept(&laboratory, &laboratory.outcomes()[0], &["Out of memory"]);
     assert_eq!(laboratory.kept(), 0, "no run");
+}
+
+/// `docs/ci/ours.bpf.c` with slices of another length.
+fn compile(laboratory: &Laboratory, slice_ms: u32) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ci/ours.bpf.c");
+    let mut clang = Command::new("clang-19");
+    clang.args(["-target", "bpf", "-mcpu=v3", "-g", "-O2", "-Wall", "-Werror", "-c"]);
+    clang.arg(format!("-DSLICE_MS={slice_ms}")).arg(source);
+    let compiled = clang.arg("-o").arg(laboratory.path("ours.bpf.o")).output().unwrap();
+    assert!(compiled.status.success(), "{}", stderr(&compiled));
+}
+
+#[test]
+fn a_scheduler_that_was_compiled_again_boots_nothing() {
+    if Command::new("clang-19").arg("--version").output().is_err() {
+        return skip("clang-19: sh scripts/need.sh ci");
+    }
+    let Some(laboratory) = Laboratory::without_machines() else { return };
+    let object = laboratory.path("ours.bpf.o");
+    let rest = format!(
+        "[[variant]]\nname = \"ours\"\nkernel = \"debian:6.18\"\nscx = \"{}\"\n\
+         [[workload]]\nuse = \"spin\"\nwork = \"100us\"\ncount = 3\n",
+        object.display()
+    );
+    let plan = plan(PATIENT, "cpus = 1", &rest);
+    let runs = || {
+        let mut run = laboratory.run(&plan, &[]);
+        run.env("PATH", laboratory.emulator(1));
+        done(run);
+        laboratory.ended()
+    };
+    compile(&laboratory, 5);
+    let first = runs();
+    assert!(first[0].contains("\"ours, "), "the scheduler in force, by its name: {}", first[0]);
+    laboratory.forbid_boots();
+    compile(&laboratory, 1);
+    assert_ne!(runs(), first, "slices are shorter");
+    compile(&laboratory, 5);
+    laboratory.forbid_guests();
+    assert_eq!(runs(), first, "what was measured is known");
+
+    fs::write(&object, "no ELF file").unwrap();
+    ended(laboratory.run(&plan, &[]), 3);
+    let (status, reason) = &laboratory.outcomes()[0];
+    assert_eq!(status, "skipped", "{reason}");
 }
 
 /// Real-time work leaves a sched_ext scheduler no time: the kernel ejects it after 30 s.

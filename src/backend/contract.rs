@@ -97,6 +97,15 @@ pub trait Backend {
 /// The receiver of a run's news.
 pub type News<'a> = dyn FnMut(RunNews) + 'a;
 
+/// Why a booted machine is of no use to another plan.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NotSaved {
+    /// It could not be kept: the next plan boots it again.
+    NotKept(String),
+    /// It was kept, and is damaged: it is booted again.
+    Damaged(String),
+}
+
 /// A run reports this while it lasts.
 #[derive(Debug)]
 pub enum RunNews {
@@ -105,10 +114,8 @@ pub enum RunNews {
     Starved {
         share: f64,
     },
-    /// A booted machine that could not be kept: the next plan boots it again.
-    NotKept {
-        reason: String,
-    },
+    /// A booted machine is of no use to another plan.
+    NotSaved(NotSaved),
     /// The console of the guest in which the run failed, all of it.
     ConsoleKept {
         path: PathBuf,

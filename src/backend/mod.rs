@@ -13,7 +13,7 @@ mod null;
 
 pub use cache_report::{AnswerDifference, CacheFault, CacheReport, UnusableAnswer};
 pub use contract::{
-    Backend, BackendConfig, Capabilities, Entry, GuestMachine, Mode, News, RunNews,
+    Backend, BackendConfig, Capabilities, Entry, GuestMachine, Mode, News, NotSaved, RunNews,
 };
 pub use error::BackendError;
 pub use lab::Lab;

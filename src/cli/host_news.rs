@@ -1,5 +1,6 @@
 //! A line says what the host does to runs. Pure.
 
+use crate::backend::NotSaved;
 use crate::engine::HostNews;
 use crate::model::Cell;
 use crate::report::clean;
@@ -10,9 +11,12 @@ pub fn describe(news: &HostNews, cells: &[Cell]) -> String {
             let percent = (100.0 * share).round();
             format!("this host gives QEMU {percent} % of a CPU: it is waited for")
         }
-        HostNews::NotKept { reason } => clean(&format!(
-            "the booted machine is not kept, and the next plan boots it again: {reason}"
+        HostNews::NotSaved(NotSaved::NotKept(why)) => clean(&format!(
+            "the booted machine is not kept, and the next plan boots it again: {why}"
         )),
+        HostNews::NotSaved(NotSaved::Damaged(why)) => {
+            clean(&format!("a saved machine is damaged, and is booted again: {why}"))
+        }
         HostNews::Ended { key, reason, is_made_again } => {
             let cell = cells.get(key.cell as usize);
             let place = cell.map_or(String::new(), Cell::place);

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::backend::{Backend, RunNews};
+use crate::backend::{Backend, NotSaved, RunNews};
 use crate::model::{Cell, Event, Outcome, PlanEnd, RunEnd, RunKey, RunSpec, Window};
 
 pub use check::{CannotRun, check};
@@ -54,8 +54,8 @@ pub enum Emitted<'a> {
 pub enum HostNews {
     /// The share of a CPU that a run gets, where that is little.
     Starved { share: f64 },
-    /// A booted machine that could not be kept: the next plan boots it again.
-    NotKept { reason: String },
+    /// A booted machine is of no use to another plan.
+    NotSaved(NotSaved),
     /// It ended a run.
     Ended { key: RunKey, reason: String, is_made_again: bool },
 }
@@ -327,7 +327,7 @@ fn emit_news<E>(
             Ok(())
         }
         RunNews::Starved { share } => emit(Emitted::Host(&HostNews::Starved { share })),
-        RunNews::NotKept { reason } => emit(Emitted::Host(&HostNews::NotKept { reason })),
+        RunNews::NotSaved(why) => emit(Emitted::Host(&HostNews::NotSaved(why))),
         RunNews::ConsoleKept { path } => emit(Emitted::Console(&path)),
         RunNews::Again { reason } => {
             later.iter_mut().for_each(Vec::clear);

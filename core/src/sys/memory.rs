@@ -210,7 +210,7 @@ mod tests {
         match physical_addresses(pages) {
             Ok(addresses) => {
                 let different: std::collections::BTreeSet<&u64> = addresses.iter().collect();
-                let is_page = |address: &&u64| **address % PAGE_BYTES as u64 == 0;
+                let is_page = |address: &&u64| address.is_multiple_of(PAGE_BYTES as u64);
                 assert!(different.len() == 3 && different.iter().all(is_page), "{addresses:?}");
             }
             Err(error) => eprintln!(

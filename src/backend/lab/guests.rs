@@ -39,7 +39,7 @@ use super::saved::SavedMachines;
 use super::shared::SharedCache;
 use super::template::Template;
 use super::trial;
-use crate::backend::{BackendConfig, CacheReport, GuestMachine, Mode};
+use crate::backend::{BackendConfig, CacheReport, GuestMachine, Mode, NotSaved};
 
 /// An archive of larger files is written before it is known whether a guest needs it.
 const MAX_HELD_BYTES: usize = 64 << 20;
@@ -72,8 +72,8 @@ pub struct GuestManager {
     snapshots: Mutex<HashMap<(String, u8), SnapshotSlot>>,
     /// Machines of earlier processes; `None` if no run will be made.
     saved: Option<SavedMachines>,
-    /// Why a booted machine could not be kept, until it is taken.
-    not_kept: Mutex<Option<String>>,
+    /// Why booted machines are of no use to other plans, until that is taken.
+    not_saved: Mutex<Vec<NotSaved>>,
     /// The library that is loaded into QEMU.
     library: File,
     /// Why virtual CPUs share one clock, if they should have their own.
@@ -173,7 +173,7 @@ impl GuestManager {
             machines: Mutex::default(),
             snapshots: Mutex::default(),
             saved: config.state.map(|_| SavedMachines::new(&cache)),
-            not_kept: Mutex::default(),
+            not_saved: Mutex::default(),
             library,
             failed: state.join("failed"),
             _scratch: scratch,
@@ -195,9 +195,9 @@ impl GuestManager {
         self.starved.take()
     }
 
-    /// Why a booted machine could not be kept for later plans; once.
-    pub fn take_not_kept(&self) -> Option<String> {
-        lock(&self.not_kept).take()
+    /// Why booted machines are of no use to other plans; once.
+    pub fn take_not_saved(&self) -> Vec<NotSaved> {
+        std::mem::take(&mut *lock(&self.not_saved))
     }
 
     pub fn emulator(&self) -> &str {
@@ -251,12 +251,10 @@ impl GuestManager {
             exec::check_guests(cell, has_hypervisor.then_some(&self.lab))?;
         }
         user_files(cell)?.iter().try_for_each(|path| initrd::check_user_file(path))?;
-        match scheduler(cell) {
-            Some(Scheduler::Program { path, .. }) if !path.is_file() => {
-                Err(LabError::NoScheduler { path })
-            }
-            Some(Scheduler::Program { path, .. }) => initrd::check_user_file(&path),
-            _ => Ok(()),
+        match scheduler(cell).as_ref().and_then(Scheduler::path) {
+            Some(path) if !path.is_file() => Err(LabError::NoScheduler { path: path.into() }),
+            Some(path) => initrd::check_user_file(path),
+            None => Ok(()),
         }
     }
 
@@ -470,8 +468,8 @@ fn kernel_files(kernel: &Kernel, cell: &Cell) -> Result<Vec<Packed>, LabError> {
 /// The programs of a cell, and the files that they need.
 fn run_files(cell: &Cell) -> Result<Vec<Packed>, LabError> {
     let mut files = Vec::new();
-    if let Some(Scheduler::Program { path, .. }) = scheduler(cell) {
-        files.extend(initrd::user_program(&path, in_guest(&path))?);
+    if let Some(path) = scheduler(cell).as_ref().and_then(Scheduler::path) {
+        files.extend(initrd::user_program(path, in_guest(path))?);
     }
     if !programs(cell)?.is_empty() {
         files.extend(initrd::names_of_users());

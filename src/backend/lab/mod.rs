@@ -125,9 +125,7 @@ impl Backend for Lab {
             if let Some(share) = guests.starved() {
                 on_news(RunNews::Starved { share });
             }
-            if let Some(reason) = guests.take_not_kept() {
-                on_news(RunNews::NotKept { reason });
-            }
+            guests.take_not_saved().into_iter().for_each(|why| on_news(RunNews::NotSaved(why)));
         };
         let Measured { output, asked } = match self.queue.wait(spec, cancel, on_poll) {
             Ok(measured) => measured,

@@ -105,10 +105,11 @@ impl SavedMachines {
         remove_if_there(&self.folder.join(&machine.digest))
     }
 
-    /// Writes the state of the machine with this digest to `state`; `None` where none is saved.
-    pub fn get(&self, digest: &str, state: &Path) -> Option<Quiet> {
+    /// Writes the state of the machine with this digest to `state`; `None` where none is saved. One that cannot be read is
+    /// removed, and an error.
+    pub fn get(&self, digest: &str, state: &Path) -> io::Result<Option<Quiet>> {
         let path = self.folder.join(digest);
-        let file = File::open(&path).ok()?;
+        let Ok(file) = File::open(&path) else { return Ok(None) };
         let read = read(from(&file, digest), state);
         match &read {
             // The machine that was used last stays longest; without the mark the order is that of writing.
@@ -116,7 +117,7 @@ impl SavedMachines {
             Err(error) if !input::may_pass(error) => _ = fs::remove_file(&path),
             Err(_) => {}
         }
-        read.ok()
+        read.map(Some)
     }
 
     /// Saves a machine whole, or not at all. Of two that save one machine at once either stays: copies of both do the same.
@@ -132,7 +133,10 @@ impl SavedMachines {
             write(&mut out, (summary, quiet), &File::open(state)?)?;
             let sum = out.sum;
             out.inner.write_all(&sum.to_le_bytes())?;
-            out.inner.flush()
+            out.inner.flush()?;
+            let (bytes, most) = (out.bytes + size_of_val(&sum) as u64, self.max_bytes);
+            let text = || format!("it has {bytes} bytes, all machines together at most {most}");
+            if bytes > most { Err(io::Error::other(text())) } else { Ok(()) }
         })?;
         self.make_room()
     }
@@ -156,15 +160,17 @@ impl SavedMachines {
 struct Summed<T> {
     inner: T,
     sum: u64,
+    bytes: u64,
 }
 
 impl<T> Summed<T> {
     fn new(inner: T, digest: &str) -> Summed<T> {
-        Summed { inner, sum: XxHash3_64::oneshot(digest.as_bytes()) }
+        Summed { inner, sum: XxHash3_64::oneshot(digest.as_bytes()), bytes: 0 }
     }
 
     fn add(&mut self, bytes: &[u8]) {
         self.sum = XxHash3_64::oneshot_with_seed(self.sum, bytes);
+        self.bytes += bytes.len() as u64;
     }
 }
 
@@ -304,7 +310,7 @@ mod tests {
         /// Into a file that is not there.
         fn get(&self, digest: &str) -> Option<Quiet> {
             _ = fs::remove_file(&self.copy);
-            self.saved.get(digest, &self.copy)
+            self.saved.get(digest, &self.copy).ok().flatten()
         }
 
         fn put(&self, digest: &str) -> io::Result<()> {
@@ -347,7 +353,8 @@ mod tests {
         wrong.extend([0, 8, 40, whole.len() - 1].map(|length| whole[..length].to_vec()));
         for (number, bytes) in wrong.iter().enumerate() {
             fs::write(&path, bytes).unwrap();
-            assert_eq!(bench.get("a"), None, "{number}");
+            _ = fs::remove_file(&bench.copy);
+            assert!(bench.saved.get("a", &bench.copy).is_err(), "{number}");
             assert!(!path.exists(), "{number}");
         }
         fs::write(&path, &whole).unwrap();
@@ -373,8 +380,9 @@ mod tests {
         small.put("c", (&summary(), &quiet()), &bench.state).unwrap();
         assert_eq!(["a", "b", "c"].map(|name| path(name).exists()), [true, false, true]);
         let none = SavedMachines { folder: bench.saved.folder.clone(), max_bytes: one - 1 };
-        none.put("d", (&summary(), &quiet()), &bench.state).unwrap();
-        assert_eq!(fs::read_dir(&none.folder).unwrap().count(), 0, "a limit below one machine");
+        let error = none.put("d", (&summary(), &quiet()), &bench.state).unwrap_err().to_string();
+        assert_eq!(error, format!("it has {one} bytes, all machines together at most {}", one - 1));
+        assert_eq!(fs::read_dir(&none.folder).unwrap().count(), 2, "others stay");
     }
 
     #[test]

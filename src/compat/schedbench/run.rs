@@ -116,7 +116,7 @@ pub fn run(
         let mut on_news = |news| match news {
             RunNews::Window(window) => reports.add(&window),
             RunNews::Again { .. } => reports = Reports::new(&run.sets),
-            RunNews::Starved { .. } | RunNews::NotKept { .. } | RunNews::ConsoleKept { .. } => {}
+            RunNews::Starved { .. } | RunNews::NotSaved(_) | RunNews::ConsoleKept { .. } => {}
         };
         match backend.run_again_if_ended(spec, cancel, &mut on_news) {
             RunEnd::Interrupted => {

@@ -18,6 +18,7 @@ use super::config::{
     FIRST, MachineConfig, Snapshot, booted, lock, machine_digest, path_of, with_files,
 };
 use super::spec::{PATIENCE_TO_BOOT, grace, patience, text_of};
+use crate::backend::NotSaved;
 use crate::backend::lab::asked::{KERNEL_ARGUMENTS, XEN_ARGUMENTS, mismatch};
 use crate::backend::lab::error::{GuestError, LabError};
 use crate::backend::lab::files::{GuestFiles, PROOF, above, relative};
@@ -248,10 +249,14 @@ impl GuestManager {
         };
         if let Some(saved) = saved {
             let files = self.files(&[])?;
-            if let Some(quiet) = saved.get(digest, &files.path(STATE)) {
-                let found = snapshot(quiet, files);
-                *slot = Some(Ok(Arc::clone(&found)));
-                return Ok(found);
+            match saved.get(digest, &files.path(STATE)) {
+                Ok(Some(quiet)) => {
+                    let found = snapshot(quiet, files);
+                    *slot = Some(Ok(Arc::clone(&found)));
+                    return Ok(found);
+                }
+                Ok(None) => {}
+                Err(error) => self.note(NotSaved::Damaged(error.to_string())),
             }
         }
         let made = make();
@@ -262,7 +267,7 @@ impl GuestManager {
             && let summary = self.summary(machine, probes)
             && let Err(error) = saved.put(digest, (&summary, &made.quiet), &made.state)
         {
-            *lock(&self.not_kept) = Some(error.to_string());
+            self.note(NotSaved::NotKept(error.to_string()));
         }
         // If the host ended it, the next caller tries again.
         let is_to_stay =
@@ -271,6 +276,10 @@ impl GuestManager {
             *slot = Some(made.clone());
         }
         made
+    }
+
+    fn note(&self, why: NotSaved) {
+        lock(&self.not_saved).push(why);
     }
 
     fn summary(&self, machine: &MachineConfig, probes: Option<&[String]>) -> MachineSummary {
