@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C
 
-readonly max_bytes=22000000 goal_us=20000 starts=20
+readonly max_bytes=22000000 goal_us=5000 starts=20
 
 host=$(rustc -vV | sed -n 's/^host: //p')
 target=${TARGET:-$host}
