@@ -1,4 +1,4 @@
-//! Fuzzing found these worth keeping, in `fuzz/corpus`: each file goes through the function of its fuzz target.
+//! The inputs worth keeping, in `fuzz/corpus`: each file goes through the function of its fuzz target.
 
 use std::collections::BTreeSet;
 use std::fs;
