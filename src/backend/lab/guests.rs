@@ -468,8 +468,15 @@ fn kernel_files(kernel: &Kernel, cell: &Cell) -> Result<Vec<Packed>, LabError> {
 /// The programs of a cell, and the files that they need.
 fn run_files(cell: &Cell) -> Result<Vec<Packed>, LabError> {
     let mut files = Vec::new();
-    if let Some(path) = scheduler(cell).as_ref().and_then(Scheduler::path) {
-        files.extend(initrd::user_program(path, in_guest(path))?);
+    match scheduler(cell) {
+        Some(Scheduler::Program { path, .. }) => {
+            files.extend(initrd::user_program(&path, in_guest(&path))?);
+        }
+        // Whoever loads it says what is wrong with it.
+        Some(Scheduler::Object(path)) => {
+            files.push(Packed { name: in_guest(&path), bytes: initrd::read(&path)? });
+        }
+        Some(Scheduler::Own(_)) | None => {}
     }
     if !programs(cell)?.is_empty() {
         files.extend(initrd::names_of_users());
