@@ -102,6 +102,8 @@ fn answer(mut outcome: Value, effect: f64) -> String {
         kernel_version: "#1".to_string(),
         scheduler: Reading::Known("EEVDF".to_string()),
         topology: Topology { online: (0..1).collect(), ..Topology::default() },
+        sockets: None,
+        node_distance: None,
         quiet_at_ns: 0,
         capacity: Reading::Known(1.0),
         timer_resolution_ns: 1,

@@ -102,8 +102,8 @@ pub type News<'a> = dyn FnMut(RunNews) + 'a;
 pub enum NotSaved {
     /// It could not be kept: the next plan boots it again.
     NotKept(String),
-    /// It was kept, and is damaged: it is booted again.
-    Damaged(String),
+    /// This file of one is damaged: it is made again.
+    Damaged(PathBuf),
 }
 
 /// A run reports this while it lasts.

@@ -14,8 +14,8 @@ pub fn describe(news: &HostNews, cells: &[Cell]) -> String {
         HostNews::NotSaved(NotSaved::NotKept(why)) => clean(&format!(
             "the booted machine is not kept, and the next plan boots it again: {why}"
         )),
-        HostNews::NotSaved(NotSaved::Damaged(why)) => {
-            clean(&format!("a saved machine is damaged, and is booted again: {why}"))
+        HostNews::NotSaved(NotSaved::Damaged(path)) => {
+            clean(&format!("the saved machine {} is damaged, and is made again", path.display()))
         }
         HostNews::Ended { key, reason, is_made_again } => {
             let cell = cells.get(key.cell as usize);

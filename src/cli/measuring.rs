@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::analysis::{self, Analysis};
 use crate::engine::{self, HostNews, Job};
-use crate::model::{Event, Judged, Plan, Work, clean};
+use crate::model::{CpuClocks, Event, Judged, Plan, Work, clean};
 use crate::plan;
 use crate::report;
 use crate::session::{
@@ -191,12 +191,15 @@ pub fn dry_run(prepared: &Prepared, output: &Output) -> Result<(), Failure> {
 
 /// Lines for work that the lab executes, though it can skip work that is given as a time.
 fn executed(plan: &Plan) -> Vec<String> {
+    let why = match plan.lab.clocks {
+        CpuClocks::Shared => "since all CPUs share one clock",
+        CpuClocks::Own => "by burn = \"executed\" in [lab]",
+    };
     if plan.lab.executed {
-        let how = "all work is executed, by burn = \"executed\" in [lab]: some 300 times as slowly as skipped";
-        return vec![how.to_string()];
+        return vec![format!("all work is executed, {why}: some 300 times as slowly as skipped")];
     }
     let line = |work: &Work| {
-        let counted = workload::counted(work);
+        let counted = workload::executed(work);
         (!counted.is_empty()).then(|| {
             format!(
                 "{}: the work of {} is an amount, so it is executed; given as a time it is skipped: schedlab help \
@@ -296,9 +299,12 @@ mod tests {
         };
         assert_eq!(lines("", "use = \"spin\"\nwork = \"1ms\"").len(), 0);
         assert_eq!(lines("", "use = \"pipe\"").len(), 0, "its work is its messages");
+        assert_eq!(lines("", "use = \"spin\"").len(), 1, "it spins for a number of operations");
         let amount = lines("", "use = \"burnwait\"\nqueue = [\"burn 60kop\", \"wait 1ms\"]");
         assert!(amount.len() == 1 && amount[0].starts_with("w: the work of "), "{amount:?}");
         let all = lines("[lab]\nburn = \"executed\"", "use = \"spin\"\nwork = \"1ms\"");
-        assert!(all.len() == 1 && all[0].contains("burn"), "{all:?}");
+        assert!(all.len() == 1 && all[0].contains("by burn"), "{all:?}");
+        let shared = lines("[lab]\nclocks = \"shared\"\nspeed = \"1ns\"", "use = \"pipe\"");
+        assert!(shared.len() == 1 && shared[0].contains("share one clock"), "{shared:?}");
     }
 }

@@ -113,6 +113,10 @@ pub const LAB: &[Field] = &[
     Field::new("nodes", Kind::Int { min: 1, max: 8 })
         .about("NUMA nodes that CPUs and memory are spread over")
         .default("1"),
+    Field::new("node-distance", Kind::Int { min: 11, max: 254 }).about(
+        "distance between two nodes, where each is 10 from itself; 20 for kernels unless given; \
+             above 30 no task moves between them when it begins or wakes",
+    ),
     Field::new("memory", Kind::Size { min_bytes: 128 << 20, max_bytes: 64 << 30 })
         .about("memory of each guest")
         .default("512MiB"),

@@ -104,6 +104,7 @@ impl Given {
             llcs: if has_llcs { int("llcs") } else { int("sockets") },
             threads: int("threads"),
             nodes: int("nodes"),
+            node_distance: given.get("node-distance").and_then(Value::as_int).map(|far| far as u32),
             memory_bytes: given.get("memory").and_then(Value::as_bytes).unwrap_or_default(),
             instruction_ps: int("speed"),
             clocks: if is("clocks", "shared") { CpuClocks::Shared } else { CpuClocks::Own },
@@ -219,6 +220,10 @@ fn misshapen(lab: &Lab) -> Vec<(&'static str, String, String)> {
         let message = format!("{} caches on {} sockets", lab.llcs, lab.sockets);
         wrong.push(("llcs", message, "as many as `sockets`, or a multiple".to_string()));
     }
+    if lab.node_distance.is_some() && lab.nodes == 1 {
+        let message = "one NUMA node has no distance to others".to_string();
+        wrong.push(("node-distance", message, "with nodes = 2".to_string()));
+    }
     if let Some((name, cpus)) = split_cores(lab) {
         let message = format!("cores of {} CPUs do not fill a {name} of {cpus}", lab.threads);
         let hint = "a divisor of the CPUs of each cache and node";
@@ -264,7 +269,7 @@ mod tests {
         assert_eq!(lab("schema = 1"), Lab::default());
         assert_eq!(lab("schema = 1\n[lab]\n[lab.model]\n"), Lab::default());
         let text = "[lab]\ncpus = 8\nsockets = 2\nspeed = \"1ns\"\nmemory = \"1GiB\"\nseeds = 3\n\
-            nodes = 2\nthreads = 2\nclocks = \"shared\"\nburn = \"executed\"\nskew = \"1us\"\nkernel = \"debian:6.1\"\n\
+            nodes = 2\nnode-distance = 31\nthreads = 2\nclocks = \"shared\"\nburn = \"executed\"\nskew = \"1us\"\nkernel = \"debian:6.1\"\n\
             kernel-args = \"preempt=none\"";
         let expected = Lab {
             kernel: "debian:6.1".to_string(),
@@ -274,6 +279,7 @@ mod tests {
             llcs: 2,
             threads: 2,
             nodes: 2,
+            node_distance: Some(31),
             memory_bytes: 1 << 30,
             instruction_ps: 1000,
             clocks: CpuClocks::Shared,
@@ -350,6 +356,7 @@ mod tests {
             ("[lab.model]\nidle-exit = 5", "no unit"),
             ("model = \"twin\"", "`model` is"),
             ("cpus = 6\nthreads = 4", "cores of 4 CPUs do not fill a last-level cache of 6"),
+            ("node-distance = 30", "one NUMA node has no distance to others"),
             ("nodes = 4\nthreads = 2", "cores of 2 CPUs do not fill a NUMA node of 1"),
             (
                 "clocks = \"shared\"\nspeed = \"1ns\"\n[lab.model]\nipi-near = \"1us\"",

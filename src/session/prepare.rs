@@ -104,7 +104,8 @@ fn planned(
         let seeds = lab.seeds;
         plan.lab = backend.guests().map_or(lab, |(own, _)| Lab { seeds, ..own });
         set_seeds(&mut plan, &request.measure);
-        if request.measure.until_decided || plan.measure.until_decided {
+        let is_fixed = request.measure.rounds.is_some();
+        if request.measure.until_decided || plan.measure.until_decided && !is_fixed {
             plan.measure.budget_ns.get_or_insert(LAB_BUDGET_NS);
         }
     }
@@ -209,10 +210,9 @@ pub(super) fn override_measure(
     }
     if plan.measure.until_decided && plan.measure.budget_ns.is_none() {
         let text = "`until-decided` needs a budget: some differences are never decided";
-        return Err(SessionError::usage(
-            text,
-            "--budget 20min, or budget = \"20min\" in [measure]",
-        ));
+        let of_plan = "budget = \"20min\" in [measure]";
+        let hint = if asked.until_decided { "--budget 20min" } else { of_plan };
+        return Err(SessionError::usage(text, hint));
     }
     Ok(())
 }

@@ -17,8 +17,8 @@ pub enum AgentError {
     NoFile { name: &'static str, entries: u32 },
     #[error("{name} cannot be understood: {}", clean(&source.to_string()))]
     Document { name: &'static str, source: serde_json::Error },
-    #[error("{name} has {size} bytes, more than any")]
-    TooLarge { name: &'static str, size: u32 },
+    #[error("{name} has {size} bytes; the limit is {limit}")]
+    TooLarge { name: &'static str, size: u32, limit: u32 },
     #[error("{}: {source}", clean(&path.to_string_lossy()))]
     File { path: PathBuf, source: io::Error },
     #[error("wire version {own} here, {asked} asked for")]

@@ -11,6 +11,8 @@ pub fn facts(host: &Host, capacity: Reading<f64>) -> GuestFacts {
         kernel_version: system.kernel_version,
         scheduler: sys::scheduler(host),
         topology: topology::topology(host, system.affinity),
+        sockets: topology::sockets(host),
+        node_distance: topology::node_distance(host),
         quiet_at_ns: clock::monotonic_ns(),
         capacity,
         timer_resolution_ns: clock::timer_resolution_ns(),

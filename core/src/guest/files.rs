@@ -2,13 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use cpio::newc;
 
 use super::error::AgentError;
 
-/// The sort of an entry, among the bits of its mode.
+/// The bits of a mode that say what an entry is.
 const SORT: u32 = 0o170_000;
 const FOLDER: u32 = 0o040_000;
 const FILE: u32 = 0o100_000;
@@ -41,9 +42,12 @@ pub fn unpack(archive: impl Read, root: &Path) -> Result<(), AgentError> {
 }
 
 fn write(path: &Path, mode: u32, bytes: &mut dyn Read) -> io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut options = File::options();
-    let mut file = options.write(true).create(true).truncate(true).mode(mode & !SORT).open(path)?;
+    // This program may have the old file in its memory.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = File::options().write(true).create_new(true).mode(mode & !SORT).open(path)?;
     io::copy(bytes, &mut file).map(drop)
 }
 
@@ -70,6 +74,7 @@ mod tests {
         let root = dir.path().join("root");
         fs::create_dir(&root).unwrap();
         fs::write(root.join("data"), "what was there before, which is longer").unwrap();
+        let mut mapped = File::open(root.join("data")).unwrap();
         unpack(&archive[..], &root).unwrap();
         for (name, bytes) in files {
             let path = root.join(name.strip_prefix("/").unwrap());
@@ -78,6 +83,9 @@ mod tests {
         let mode = fs::metadata(root.join("a/b/program")).unwrap().permissions().mode();
         assert_eq!(mode & 0o111, 0o111, "a program can be started");
         assert!(!root.join("dev/console").exists());
+        let mut before = String::new();
+        mapped.read_to_string(&mut before).unwrap();
+        assert!(before.starts_with("what was"), "who has the old file keeps it: {before}");
 
         let cut = unpack(&archive[..archive.len() / 2], &root).unwrap_err();
         assert!(cut.to_string().contains("a/b/program"), "{cut}");

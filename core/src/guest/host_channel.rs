@@ -15,7 +15,7 @@ use crate::model::{
     STOP_VALUE,
 };
 use crate::sys::ports::Ports;
-use crate::sys::{PAGE_BYTES, Page, physical_addresses, private};
+use crate::sys::{PAGE_BYTES, Page, dma, private};
 
 use super::error::AgentError;
 
@@ -25,9 +25,6 @@ const FIRMWARE_DATA: u16 = 1;
 /// 64 bits: the address of a request, whose second half is written last.
 const FIRMWARE_REQUEST: u16 = 4;
 const FIRMWARE_PORTS: u16 = 12;
-/// A request to write the next bytes of the selected file to memory, and the mark of one that failed.
-const READ: u32 = 2;
-const HAS_FAILED: u32 = 1;
 /// The selectors of the signature and of the directory.
 const SIGNATURE: u16 = 0x00;
 const DIRECTORY: u16 = 0x19;
@@ -103,7 +100,7 @@ impl HostChannel {
     fn document<T: DeserializeOwned>(&self, name: &'static str) -> Result<T, AgentError> {
         let (size, selector) = self.find(name)?;
         if size > MAX_BYTES {
-            return Err(AgentError::TooLarge { name, size });
+            return Err(AgentError::TooLarge { name, size, limit: MAX_BYTES });
         }
         let mut text = vec![0; size as usize];
         self.select(selector, &mut text);
@@ -152,15 +149,10 @@ impl HostChannel {
 pub struct FirmwareFile<'a> {
     firmware: &'a Ports,
     left: usize,
-    /// The next bytes, and behind them the request for more.
+    /// The next bytes, and a page for the request for more.
     pages: &'static mut [Page],
     ready: Range<usize>,
 }
-
-/// Numbers of a request, in the order of its bytes: control, length, address.
-const CONTROL: Range<usize> = 0..4;
-const LENGTH: Range<usize> = 4..8;
-const ADDRESS: Range<usize> = 8..16;
 
 impl FirmwareFile<'_> {
     fn open(
@@ -175,33 +167,19 @@ impl FirmwareFile<'_> {
         Ok(FirmwareFile { firmware: &host.firmware, left: size as usize, pages, ready: 0..0 })
     }
 
-    /// Has the next bytes written to the pages.
+    /// Lets the firmware write the next bytes to the pages.
     fn fill(&mut self) -> io::Result<()> {
         let length = self.left.min(PAGES * PAGE_BYTES);
         self.ready = 0..length;
         self.left -= length;
-        let Ok(addresses) = physical_addresses(self.pages) else {
-            let (bytes, firmware) = (bytemuck::cast_slice_mut(self.pages), self.firmware);
-            firmware.read(FIRMWARE_DATA, &mut bytes[..length]);
-            return Ok(());
-        };
-        let lengths = (0..length).step_by(PAGE_BYTES).map(|at| PAGE_BYTES.min(length - at));
-        for (address, length) in addresses.iter().zip(lengths) {
-            let request = &mut self.pages[PAGES].0;
-            request[CONTROL].copy_from_slice(&READ.to_be_bytes());
-            request[LENGTH].copy_from_slice(&(length as u32).to_be_bytes());
-            request[ADDRESS].copy_from_slice(&address.to_be_bytes());
-            let [high, low] = [addresses[PAGES] >> 32, addresses[PAGES]].map(|half| half as u32);
-            self.firmware.write_u32(FIRMWARE_REQUEST, high.to_be());
-            self.firmware.write_u32(FIRMWARE_REQUEST + 4, low.to_be());
-            if self.pages[PAGES].0[CONTROL] == HAS_FAILED.to_be_bytes() {
-                return Err(io::Error::other("the firmware cannot write to memory"));
+        match dma::read_firmware(*self.firmware, FIRMWARE_REQUEST, self.pages, length) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                let bytes: &mut [u8] = bytemuck::cast_slice_mut(self.pages);
+                self.firmware.read(FIRMWARE_DATA, &mut bytes[..length]);
+                Ok(())
             }
+            read => read,
         }
-        if physical_addresses(self.pages)? != addresses {
-            return Err(io::Error::other("the kernel moved pages that the firmware wrote to"));
-        }
-        Ok(())
     }
 }
 

@@ -97,6 +97,12 @@ pub struct GuestFacts {
     pub scheduler: Reading<String>,
     /// The topology that the guest's kernel sees. It must be the one that was asked for.
     pub topology: Topology,
+    /// How many sockets its kernel sees.
+    #[serde(default)]
+    pub sockets: Option<u32>,
+    /// The largest distance between two NUMA nodes that its kernel sees.
+    #[serde(default)]
+    pub node_distance: Option<u32>,
     /// Virtual time since the kernel began, at the end of the wait for quiet.
     pub quiet_at_ns: u64,
     /// The instructions per nanosecond that one CPU has while the others are idle, as a ratio to the expected

@@ -20,6 +20,9 @@ pub struct Lab {
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub threads: u32,
     pub nodes: u32,
+    /// The distance between two of them, where each is 10 from itself; `None`: the kernel's default, which is 20.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_distance: Option<u32>,
     pub memory_bytes: u64,
     /// Virtual time that an instruction takes; of one shared clock a power of two in nanoseconds.
     pub instruction_ps: u32,
@@ -216,6 +219,7 @@ impl Default for Lab {
             llcs: 1,
             threads: 1,
             nodes: 1,
+            node_distance: None,
             memory_bytes: 512 << 20,
             instruction_ps: 500,
             clocks: CpuClocks::Own,

@@ -96,12 +96,12 @@ pub const PAGE_BYTES: usize = 4096;
 
 /// The physical addresses of pages that have been written. Needs CAP_SYS_ADMIN, and a kernel with CONFIG_PROC_PAGE_MONITOR.
 /// The kernel may move a page at any time.
-pub fn physical_addresses(pages: &[Page]) -> io::Result<Vec<u64>> {
+pub fn physical_addresses(pages: &mut [Page]) -> io::Result<Vec<u64>> {
     const ENTRY_BYTES: usize = 8;
     const IS_PRESENT: u64 = 1 << 63;
     const FRAME: u64 = (1 << 55) - 1;
     let mut entries = vec![0; pages.len() * ENTRY_BYTES];
-    let first = pages.as_ptr().expose_provenance() / PAGE_BYTES * ENTRY_BYTES;
+    let first = pages.as_mut_ptr().expose_provenance() / PAGE_BYTES * ENTRY_BYTES;
     File::open("/proc/self/pagemap")?.read_exact_at(&mut entries, first as u64)?;
     let address = |entry: &[u8; ENTRY_BYTES]| {
         let entry = u64::from_ne_bytes(*entry);

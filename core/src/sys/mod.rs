@@ -13,6 +13,7 @@ pub mod clock;
 pub mod command;
 pub mod companion;
 mod dirs;
+pub mod dma;
 pub mod environment;
 mod epoll;
 mod eventfd;
@@ -64,8 +65,7 @@ pub use epoll::{Epoll, Ready};
 pub use eventfd::eventfd;
 pub use host::{FileError, Host};
 pub use memory::{
-    InterleaveError, PAGE_BYTES, Page, can_interleave, interleave, physical_addresses, policy_of,
-    private, shared,
+    InterleaveError, PAGE_BYTES, Page, can_interleave, interleave, policy_of, private, shared,
 };
 pub use output::Output;
 pub use scheduler::scheduler;

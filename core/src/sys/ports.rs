@@ -38,10 +38,13 @@ impl Ports {
         out_word(port, value)
     }
 
-    /// A device may read and write memory before this returns.
-    pub fn write_u32(self, at: u16, value: u32) {
+    /// # Safety
+    ///
+    /// The device may write to memory whose address it has: nobody else may use that meanwhile.
+    pub(super) unsafe fn write_u32(self, at: u16, value: u32) {
         let port = self.port(at);
-        out_long(port, value)
+        // SAFETY: the caller's.
+        unsafe { out_long(port, value) }
     }
 
     /// All bytes to one port, one after the other.
@@ -78,8 +81,11 @@ mod machine {
         unsafe { asm!("out dx, ax", in("dx") port, in("ax") value, options(nomem, nostack)) }
     }
 
-    pub fn out_long(port: u16, value: u32) {
-        // SAFETY: no memory is touched but by the device, which whoever calls this has given its addresses.
+    /// # Safety
+    ///
+    /// The device may write to memory whose address it has: nobody else may use that meanwhile.
+    pub unsafe fn out_long(port: u16, value: u32) {
+        // SAFETY: the caller's; all memory counts as changed.
         unsafe { asm!("out dx, eax", in("dx") port, in("eax") value, options(nostack)) }
     }
 
@@ -113,7 +119,7 @@ mod machine {
 
     pub fn out_word(_port: u16, _value: u16) {}
 
-    pub fn out_long(_port: u16, _value: u32) {}
+    pub unsafe fn out_long(_port: u16, _value: u32) {}
 
     pub fn out_bytes(_port: u16, _bytes: &[u8]) {}
 

@@ -34,8 +34,11 @@ pub fn topology(host: &Host, affinity: CpuSet) -> Topology {
 
 /// How many sockets the CPUs are of, as far as the kernel says; 0: it says nothing.
 pub fn packages(host: &Host, cpus: &CpuSet) -> usize {
-    let package = |cpu| host.read(format!("{CPUS}/cpu{cpu}/topology/physical_package_id")).ok();
-    cpus.iter().filter_map(package).collect::<BTreeSet<_>>().len()
+    cpus.iter().filter_map(|cpu| package(host, cpu)).collect::<BTreeSet<_>>().len()
+}
+
+fn package(host: &Host, cpu: u32) -> Option<String> {
+    host.read(format!("{CPUS}/cpu{cpu}/topology/physical_package_id")).ok()
 }
 
 /// The CPUs that are online: from /sys, or from /proc/stat where /sys is not mounted.
@@ -135,6 +138,22 @@ fn nodes(host: &Host) -> Vec<(u32, CpuSet)> {
     numbers.into_iter().filter_map(nodes).collect()
 }
 
+/// How many sockets have CPUs that are online. `None`: the kernel does not say it of all of these.
+pub fn sockets(host: &Host) -> Option<u32> {
+    let online = online(host).known()?;
+    let sockets: Option<BTreeSet<String>> = online.iter().map(|cpu| package(host, cpu)).collect();
+    sockets.map(|sockets| sockets.len() as u32)
+}
+
+/// The largest distance between two NUMA nodes, where each is 10 from itself. `None`: there is one.
+pub fn node_distance(host: &Host) -> Option<u32> {
+    let row = |node: u32| host.read(format!("{NODES}/node{node}/distance")).ok();
+    let nodes = nodes(host);
+    let rows: Vec<String> = nodes.iter().map(|(node, _)| row(*node)).collect::<Option<_>>()?;
+    let words = rows.iter().flat_map(|row| row.split_whitespace());
+    words.filter_map(|word| word.parse().ok()).max().filter(|_| nodes.len() > 1)
+}
+
 /// The numbers of the NUMA nodes that have some of these CPUs.
 pub fn node_numbers(host: &Host, cpus: &CpuSet) -> Vec<u32> {
     nodes(host)
@@ -200,5 +219,25 @@ mod tests {
         assert_eq!((first(2, "3,6"), first(3, "0-7")), (Err(1), Err(2)));
         let unknown = Topology { llcs: Vec::new(), ..machine("0-7") };
         assert_eq!(unknown.first_llcs(1, &unknown.online), Err(0));
+    }
+
+    #[test]
+    fn sockets_are_counted_and_the_furthest_nodes_give_the_distance() {
+        let socket = |cpu: u32| format!("{CPUS}/cpu{cpu}/topology/physical_package_id");
+        let node = |node: u32, file: &str| format!("{NODES}/node{node}/{file}");
+        let tree = Tree::with_files(&[
+            (&*format!("{CPUS}/online"), "0-2\n"),
+            (&socket(0), "0\n"),
+            (&socket(1), "0\n"),
+            (&socket(2), "1\n"),
+            (&node(0, "cpulist"), "0-1\n"),
+            (&node(0, "distance"), "10 21\n"),
+        ]);
+        assert_eq!((sockets(&tree.host()), node_distance(&tree.host())), (Some(2), None));
+        tree.write(&node(1, "cpulist"), "2\n");
+        assert_eq!(node_distance(&tree.host()), None, "the kernel does not say");
+        tree.write(&node(1, "distance"), "31 10\n");
+        assert_eq!(node_distance(&tree.host()), Some(31));
+        assert_eq!(sockets(&Tree::with_files::<&str>(&[]).host()), None);
     }
 }

@@ -141,6 +141,11 @@ pub trait Workload: Sync {
         false
     }
 
+    /// Whether work is executed that could be given as a time.
+    fn is_executed(&self, params: &Params) -> bool {
+        self.is_counted(params)
+    }
+
     /// Whether work is given as an amount of operations, which take another time on each machine.
     fn is_counted(&self, _params: &Params) -> bool {
         false

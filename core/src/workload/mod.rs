@@ -87,9 +87,17 @@ pub fn is_timed(cell: &Cell) -> bool {
 
 /// Sets of a work whose own work is given as an amount of operations.
 pub fn counted(work: &Work) -> Vec<String> {
-    let counted =
-        |set: &&WorkerSet| find(&set.workload).is_some_and(|of| of.is_counted(&set.params));
-    work.sets.iter().filter(counted).map(|set| set.name.clone()).collect()
+    sets(work, |workload, set| workload.is_counted(&set.params))
+}
+
+/// Sets of a work whose work is executed and could be given as a time.
+pub fn executed(work: &Work) -> Vec<String> {
+    sets(work, |workload, set| workload.is_executed(&set.params))
+}
+
+fn sets(work: &Work, has: impl Fn(&dyn Workload, &WorkerSet) -> bool) -> Vec<String> {
+    let has = |set: &&WorkerSet| find(&set.workload).is_some_and(|workload| has(workload, set));
+    work.sets.iter().filter(has).map(|set| set.name.clone()).collect()
 }
 
 /// The workload of this name.

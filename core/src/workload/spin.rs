@@ -40,6 +40,11 @@ impl Workload for Spin {
         params.contains_key("work")
     }
 
+    /// Throughput is what counts, so it is no other load on another machine.
+    fn is_executed(&self, params: &Params) -> bool {
+        !self.is_timed(params)
+    }
+
     fn max_samples_per_s(&self, request: &Request) -> Option<f64> {
         let work = params::optional_work(request.params, "work")?;
         request.max_per_s(request.count.into(), work.ns(), 0)

@@ -57,8 +57,8 @@ pub fn of_guest(asked: &Asked, facts: &GuestFacts) -> Guest {
 }
 
 /// Whether a guest's kernel found the machine that was configured. A kernel may leave parts out.
-pub fn mismatch(lab: &Lab, found: &Topology) -> Result<(), Mismatch> {
-    let asked = topology(lab);
+pub fn mismatch(lab: &Lab, facts: &GuestFacts) -> Result<(), Mismatch> {
+    let (asked, found) = (topology(lab), &facts.topology);
     let cpus = |cpus: &CpuSet| vec![cpus.clone()];
     let parts = [
         ("CPUs", cpus(&asked.online), cpus(&found.online)),
@@ -67,8 +67,18 @@ pub fn mismatch(lab: &Lab, found: &Topology) -> Result<(), Mismatch> {
         ("NUMA nodes", asked.numa_nodes, found.numa_nodes.clone()),
     ];
     let mut parts = parts.into_iter();
-    match parts.find(|(_, asked, found)| !found.is_empty() && asked != found) {
-        Some((what, asked, found)) => Err(Mismatch { what, asked, found }),
+    if let Some((what, asked, found)) =
+        parts.find(|(_, asked, found)| !found.is_empty() && asked != found)
+    {
+        return Err(Mismatch::Cpus { what, asked, found });
+    }
+    let numbers = [
+        ("number of sockets", Some(lab.sockets), facts.sockets),
+        ("distance between NUMA nodes", lab.node_distance, facts.node_distance),
+    ];
+    let known = numbers.into_iter().filter_map(|(what, asked, found)| Some((what, asked?, found?)));
+    match known.into_iter().find(|(_, asked, found)| asked != found) {
+        Some((what, asked, found)) => Err(Mismatch::Number { what, asked, found }),
         None => Ok(()),
     }
 }
@@ -130,18 +140,24 @@ fn topology(lab: &Lab) -> Topology {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_guest_has_its_kernel_its_time_and_timers_where_they_are_coarse() {
-        let mut facts = GuestFacts {
+    fn facts(topology: &Topology) -> GuestFacts {
+        GuestFacts {
             wire: 1,
             kernel_release: "6.12".to_string(),
             kernel_version: String::new(),
-            topology: topology(&Lab::default()),
+            topology: topology.clone(),
+            sockets: None,
+            node_distance: None,
             quiet_at_ns: 0,
             capacity: Reading::Known(0.99),
             timer_resolution_ns: 1,
             scheduler: Reading::Known("EEVDF".to_string()),
-        };
+        }
+    }
+
+    #[test]
+    fn a_guest_has_its_kernel_its_time_and_timers_where_they_are_coarse() {
+        let mut facts = facts(&topology(&Lab::default()));
         let asked = Asked {
             time: GuestTime::Exact,
             kernel_digest: "0123456789abcdef".to_string(),
@@ -166,11 +182,11 @@ mod tests {
         assert_eq!(shown(&sound.numa_nodes), ["0-3", "4-7"]);
         let siblings = topology(&Lab { threads: 2, ..lab.clone() });
         assert_eq!(shown(&siblings.cores), ["0-1", "2-3", "4-5", "6-7"]);
-        assert_eq!(mismatch(&lab, &sound), Ok(()));
+        assert_eq!(mismatch(&lab, &facts(&sound)), Ok(()));
         let unknown = Topology { llcs: Vec::new(), numa_nodes: Vec::new(), ..sound.clone() };
-        assert_eq!(mismatch(&lab, &unknown), Ok(()), "unknown is no difference");
+        assert_eq!(mismatch(&lab, &facts(&unknown)), Ok(()), "unknown is no difference");
         let other = Topology { llcs: sound.numa_nodes.clone(), ..sound.clone() };
-        let text = |found: &Topology| mismatch(&lab, found).unwrap_err().to_string();
+        let text = |found: &Topology| mismatch(&lab, &facts(found)).unwrap_err().to_string();
         assert_eq!(
             text(&other),
             "the guest's last-level caches are 0-3 | 4-7, asked for 0-1 | 2-3 | 4-5 | 6-7"
@@ -179,7 +195,17 @@ mod tests {
         assert_eq!(text(&fewer), "the guest's CPUs are 0-6, asked for 0-7");
         let nodes = Topology { numa_nodes: sound.llcs.clone(), ..sound.clone() };
         assert!(text(&nodes).contains("NUMA nodes"));
-        let cores = Topology { cores: sound.llcs.clone(), ..sound };
+        let cores = Topology { cores: sound.llcs.clone(), ..sound.clone() };
         assert!(text(&cores).contains("cores"));
+        let far = Lab { node_distance: Some(31), ..lab.clone() };
+        let seen = |sockets, node_distance| {
+            let facts = GuestFacts { sockets, node_distance, ..facts(&sound) };
+            mismatch(&far, &facts).map_err(|error| error.to_string())
+        };
+        assert_eq!((seen(Some(2), Some(31)), seen(None, None)), (Ok(()), Ok(())));
+        let number = "the guest's number of sockets is 1, asked for 2";
+        assert_eq!(seen(Some(1), Some(31)).unwrap_err(), number);
+        let near = "the guest's distance between NUMA nodes is 20, asked for 31";
+        assert_eq!(seen(Some(2), Some(20)).unwrap_err(), near);
     }
 }

@@ -31,6 +31,10 @@ pub enum LabError {
     /// A file that guests are made from, which plans name, too.
     #[error("cannot read {}: {source}", path.display())]
     Input { path: PathBuf, source: io::Error },
+    #[error("{} cannot come into a guest: its kernel has a {folder} of its own", path.display())]
+    KernelsFile { path: PathBuf, folder: &'static str },
+    #[error("the programs of a run and their files have {bytes} bytes; the limit is {limit}")]
+    TooMany { bytes: u64, limit: u64 },
     /// The system's reason why it knows no home folder.
     #[error("cannot find the folder of the cache: {0}")]
     NoHome(String),
@@ -102,6 +106,8 @@ impl Advice for LabError {
         Some(match self {
             Self::Io { .. } | Self::Encode(_) => return None,
             Self::Input { path, source } => remedy::read(path, source).into(),
+            Self::KernelsFile { .. } => "leave it out of `files`".into(),
+            Self::TooMany { .. } => "name fewer in `files`".into(),
             Self::NoHome(_) => "set HOME or XDG_CACHE_HOME".into(),
             Self::Emulator(error) => return error.hint(),
             Self::Kernel(error) => return error.hint(),
@@ -335,11 +341,11 @@ pub enum Difference {
 
 /// A guest's kernel found a machine that differs from the configured one.
 #[derive(Debug, PartialEq, Error)]
-#[error("the guest's {what} are {}, asked for {}", list(found), list(asked))]
-pub struct Mismatch {
-    pub what: &'static str,
-    pub asked: Vec<CpuSet>,
-    pub found: Vec<CpuSet>,
+pub enum Mismatch {
+    #[error("the guest's {what} are {}, asked for {}", list(found), list(asked))]
+    Cpus { what: &'static str, asked: Vec<CpuSet>, found: Vec<CpuSet> },
+    #[error("the guest's {what} is {found}, asked for {asked}")]
+    Number { what: &'static str, asked: u32, found: u32 },
 }
 
 fn list(groups: &[CpuSet]) -> String {

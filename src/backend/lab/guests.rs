@@ -42,7 +42,9 @@ use super::trial;
 use crate::backend::{BackendConfig, CacheReport, GuestMachine, Mode, NotSaved};
 
 /// An archive of larger files is written before it is known whether a guest needs it.
-const MAX_HELD_BYTES: usize = 64 << 20;
+const MAX_HELD_BYTES: u64 = 64 << 20;
+/// QEMU counts the bytes of a file for its guest in 32 bits.
+const MAX_ARCHIVE_BYTES: u64 = 3 << 30;
 
 pub struct GuestManager {
     /// Machines that make copies of themselves, by the digest of their state; `None`: it cannot.
@@ -440,10 +442,15 @@ impl GuestManager {
             return Ok(Arc::clone(archive));
         }
         let path = self.folder.path.join(format!("files-{}.cpio", short(&digest)));
-        let is_large = more.iter().map(|file| file.bytes.len()).sum::<usize>() > MAX_HELD_BYTES;
-        let files = known.into_iter().chain(more.into_iter().map(Arc::new)).collect();
-        let archive = Arc::new(Archive { path, digest: digest.clone(), files: Mutex::new(files) });
-        if is_large {
+        let files: Vec<Arc<Packed>> =
+            known.into_iter().chain(more.into_iter().map(Arc::new)).collect();
+        let bytes = files.iter().map(|file| file.bytes.len() as u64).sum();
+        if bytes > MAX_ARCHIVE_BYTES {
+            return Err(LabError::TooMany { bytes, limit: MAX_ARCHIVE_BYTES });
+        }
+        let files = Mutex::new(files);
+        let archive = Arc::new(Archive { path, digest: digest.clone(), bytes, files });
+        if bytes > MAX_HELD_BYTES {
             archive.write()?;
         }
         archives.insert(digest, Arc::clone(&archive));

@@ -65,6 +65,9 @@ pub fn names_of_users() -> [Packed; 2] {
         .map(|(name, text)| Packed { name: name.into(), bytes: text.into() })
 }
 
+/// Folders whose files each kernel makes itself.
+const KERNELS: [&str; 2] = ["/proc", "/sys"];
+
 const PASSWD: &str = "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n";
 const GROUP: &str = "root:x:0:\nnogroup:x:65534:\n";
 
@@ -84,6 +87,9 @@ pub fn user_file(path: &Path) -> Result<Vec<Packed>, LabError> {
 
 /// Checks that [`user_file`] can read everything, as far as that shows without reading it.
 pub fn check_user_file(path: &Path) -> Result<(), LabError> {
+    if let Some(folder) = KERNELS.iter().find(|folder| path.starts_with(folder)) {
+        return Err(LabError::KernelsFile { path: path.to_path_buf(), folder });
+    }
     let opened = files_in(path).and_then(|files| {
         let mut files = files.iter();
         files.try_for_each(|file| {
@@ -297,6 +303,8 @@ mod tests {
             check_user_file(dir.path()).is_ok() && check_user_file(Path::new("/bin/sh")).is_ok()
         );
         let reason = |path: &Path| check_user_file(path).unwrap_err().to_string();
+        let own = reason(Path::new("/proc/cpuinfo"));
+        assert!(own.contains("/proc/cpuinfo cannot come into a guest"), "{own}");
         let missing = reason(&dir.path().join("none"));
         assert!(missing.contains("No such file or directory"), "{missing}");
         assert!(reason(Path::new("/dev/zero")).contains("not a regular file"));

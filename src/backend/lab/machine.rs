@@ -199,6 +199,12 @@ fn nodes(lab: &Lab, memory_mib: u64, add: &mut dyn FnMut(&str, String)) {
         let (first, last) = (node * each, (node + 1) * each - 1);
         add("-numa", format!("node,nodeid={node},cpus={first}-{last},memdev=memory{node}"));
     }
+    if let Some(distance) = lab.node_distance {
+        let pairs = (0..lab.nodes).flat_map(|from| (from + 1..lab.nodes).map(move |to| (from, to)));
+        pairs.for_each(|(from, to)| {
+            add("-numa", format!("dist,src={from},dst={to},val={distance}"));
+        });
+    }
 }
 
 fn kernel_arguments(time: Time, more: &str) -> String {
@@ -304,7 +310,8 @@ mod tests {
     fn each_machine_has_its_words() {
         let plain = Lab::default();
         let sockets = Lab { cpus: 8, sockets: 2, llcs: 4, ..plain.clone() };
-        let nodes = Lab { nodes: 2, memory_bytes: 257 << 20, ..plain.clone() };
+        let nodes =
+            Lab { nodes: 2, node_distance: Some(31), memory_bytes: 257 << 20, ..plain.clone() };
         let siblings = Lab { cpus: 16, sockets: 2, llcs: 4, threads: 2, ..plain.clone() };
         let shared = Lab { clocks: CpuClocks::Shared, instruction_ps: 8000, ..plain.clone() };
         let (kvm, emulated) = (Time::Real { kvm: true }, Time::Real { kvm: false });
@@ -344,6 +351,7 @@ mod tests {
                 Time::Virtual,
                 &[
                     "memory-backend-ram,id=memory0,size=129M",
+                    "-numa dist,src=0,dst=1,val=31 ",
                     "id=memory1,size=128M",
                     "nodeid=0,cpus=0-1,memdev=memory0",
                     "nodeid=1,cpus=2-3,memdev=memory1",

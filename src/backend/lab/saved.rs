@@ -105,19 +105,25 @@ impl SavedMachines {
         remove_if_there(&self.folder.join(&machine.digest))
     }
 
-    /// Writes the state of the machine with this digest to `state`; `None` where none is saved. One that cannot be read is
-    /// removed, and an error.
-    pub fn get(&self, digest: &str, state: &Path) -> io::Result<Option<Quiet>> {
+    /// Writes the state of the machine with this digest to `state`; `None` where none is saved or there is no room. One that
+    /// is damaged is removed, and its path is the error.
+    pub fn get(&self, digest: &str, state: &Path) -> Result<Option<Quiet>, PathBuf> {
         let path = self.folder.join(digest);
         let Ok(file) = File::open(&path) else { return Ok(None) };
-        let read = read(from(&file, digest), state);
-        match &read {
-            // The machine that was used last stays longest; without the mark the order is that of writing.
-            Ok(_) => _ = file.set_modified(SystemTime::now()),
-            Err(error) if !input::may_pass(error) => _ = fs::remove_file(&path),
-            Err(_) => {}
+        match read(from(&file, digest), state) {
+            Ok(quiet) => {
+                // The machine that was used last stays longest; without the mark the order is that of writing.
+                _ = file.set_modified(SystemTime::now());
+                Ok(Some(quiet))
+            }
+            Err(error)
+                if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) =>
+            {
+                _ = fs::remove_file(&path);
+                Err(path)
+            }
+            Err(_) => Ok(None),
         }
-        read.map(Some)
     }
 
     /// Saves a machine whole, or not at all. Of two that save one machine at once either stays: copies of both do the same.
@@ -270,6 +276,8 @@ mod tests {
             kernel_version: "#1".to_string(),
             scheduler: unknown(),
             topology: Topology::default(),
+            sockets: None,
+            node_distance: None,
             quiet_at_ns: 7,
             capacity: Reading::Known(0.1 + 0.2),
             timer_resolution_ns: 1,
@@ -359,6 +367,9 @@ mod tests {
         }
         fs::write(&path, &whole).unwrap();
         assert_eq!(bench.get("a"), Some(quiet()));
+        let nowhere = bench.copy.join("no folder");
+        assert_eq!(bench.saved.get("a", &nowhere), Ok(None), "the state has no place");
+        assert!(path.exists(), "it is whole");
         let other = bench.saved.folder.join("b");
         fs::write(&other, whole).unwrap();
         assert_eq!(bench.get("b"), None, "another machine's");

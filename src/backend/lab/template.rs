@@ -26,6 +26,8 @@ pub struct Template {
     child: Child,
     requests: Mutex<Requests>,
     _files: GuestFiles,
+    /// The memory of its guest, and of the files that QEMU holds for it.
+    pub memory_bytes: u64,
 }
 
 /// Copies are asked for one after the other.
@@ -43,7 +45,7 @@ pub struct Copy {
 
 impl Template {
     /// Starts QEMU with this command. `None`: it cannot be started. `files` are those of its guest.
-    pub fn start(mut command: Command, files: GuestFiles) -> Option<Template> {
+    pub fn start(mut command: Command, files: GuestFiles, memory_bytes: u64) -> Option<Template> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let (sender, receiver) = sync_channel(1);
         let (copied, copies) = channel();
@@ -60,7 +62,7 @@ impl Template {
         });
         let (child, stdin) = receiver.recv().ok()?;
         let requests = Mutex::new(Requests { stdin, copies });
-        Some(Template { child, requests, _files: files })
+        Some(Template { child, requests, _files: files, memory_bytes })
     }
 
     /// A copy with files of its own in `folder`. The first one is there when the guest is ready. `None`: there are no
@@ -157,7 +159,7 @@ mod tests {
         let files = GuestFiles::make(dir.path(), 1, &[]).unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", script]).process_group(0);
-        (dir, Template::start(command, files).unwrap())
+        (dir, Template::start(command, files, 0).unwrap())
     }
 
     fn copy(template: &Template, patience: Duration, is_cancelled: bool) -> Option<Copy> {

@@ -35,7 +35,7 @@ pub enum SchedulerError {
     #[error("the scheduler {scheduler} {what}: {source}{log}")]
     NotLoaded { scheduler: Scheduler, what: &'static str, source: libbpf_rs::Error, log: String },
     #[cfg(feature = "bpf")]
-    #[error("{0} has no operations of sched_ext")]
+    #[error("{0} needs one `struct sched_ext_ops`, and no other operations")]
     NoOperations(Scheduler),
     #[error("{scheduler} ended before it was attached ({how})")]
     EndedEarly { scheduler: Scheduler, how: String },
@@ -83,6 +83,10 @@ impl Advice for SchedulerError {
             SchedulerError::NotPermitted => AS_ROOT,
             SchedulerError::NotBuilt(_) => "cargo build --release --features bpf",
             SchedulerError::NotAttached { cause, .. } => return cause.hint(),
+            #[cfg(feature = "bpf")]
+            SchedulerError::NotLoaded { scheduler: Scheduler::Own(_), .. } => {
+                "on which kernels it was tried: schedlab help lab"
+            }
             #[cfg(feature = "bpf")]
             SchedulerError::NotLoaded { .. } | SchedulerError::NoOperations(_) => {
                 "how such a file is made: schedlab help scx"

@@ -1,7 +1,10 @@
 //! Schedulers as files of BPF, loaded into the running kernel as `struct_ops`: those of our own, `bpf/*.bpf.c`, which are
 //! embedded, and others.
 
-use libbpf_rs::{Link, MapCore, MapFlags, MapType, Object, ObjectBuilder};
+use std::ffi::OsString;
+
+use libbpf_rs::btf::{Btf, ReferencesType, types::Var};
+use libbpf_rs::{Link, MapCore, MapFlags, MapType, Object, ObjectBuilder, OpenObject};
 
 use crate::sys::{input, libbpf};
 
@@ -50,11 +53,11 @@ impl Loaded {
         };
         let open = ObjectBuilder::default().open_memory(bytes);
         let open = open.map_err(wrong("cannot be read"))?;
+        let no_operations = || SchedulerError::NoOperations(scheduler.clone());
+        let operations = operations(&open, bytes).ok_or_else(no_operations)?;
         let mut object = open.load().map_err(wrong("is refused by the kernel"))?;
         let mut maps = object.maps_mut();
-        let mut ops = maps
-            .find(|map| map.map_type() == MapType::StructOps)
-            .ok_or_else(|| SchedulerError::NoOperations(scheduler.clone()))?;
+        let mut ops = maps.find(|map| map.name() == operations).ok_or_else(no_operations)?;
         let link = ops.attach_struct_ops().map_err(wrong("is not attached"))?;
         drop(maps);
         Ok(Loaded { object, link: Some(link) })
@@ -83,6 +86,17 @@ impl Loaded {
     }
 }
 
+/// The name of the operations, if there is one `struct sched_ext_ops` and nothing else that would be attached.
+fn operations(open: &OpenObject, bytes: &[u8]) -> Option<OsString> {
+    let all = open.maps().filter(|map| map.map_type() == MapType::StructOps);
+    let names: Vec<OsString> = all.map(|map| map.name().to_os_string()).collect();
+    let [name] = &names[..] else { return None };
+    let btf = Btf::from_raw("scheduler", bytes).ok().flatten()?;
+    let variable = btf.type_by_name::<Var>(name.to_str()?)?;
+    let is_scheduler = variable.referenced_type().name()? == "sched_ext_ops";
+    is_scheduler.then(|| name.clone())
+}
+
 /// The bytes of a scheduler of [`OWN`].
 fn own(name: &str) -> &'static [u8] {
     OBJECTS.iter().find(|(own, _)| *own == name).map_or(&[][..], |(_, bytes)| bytes)
@@ -105,8 +119,10 @@ mod tests {
                 report.is_some_and(|bytes| bytes >= size_of::<ExitReport>()),
                 "{name}: {report:?}"
             );
-            let operations = open.maps().filter(|map| map.map_type() == MapType::StructOps).count();
-            assert_eq!(operations, 1, "{name}");
+            assert_eq!(operations(&open, own(name)), Some(name.into()));
+            let at = own(name).windows(13).position(|part| part == b"sched_ext_ops").unwrap();
+            let other = [&own(name)[..at], b"other_ext_ops", &own(name)[at + 13..]].concat();
+            assert_eq!(operations(&open, &other), None, "{name}");
         }
     }
 }

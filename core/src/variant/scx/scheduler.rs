@@ -49,12 +49,14 @@ impl Scheduler {
         let path = words.next().filter(|path| path.contains('/'))?;
         let is_plain = !text.contains(|c: char| c.is_control());
         let (path, words): (PathBuf, Vec<String>) = (path.into(), words.collect());
-        match path.to_string_lossy().ends_with(OBJECT) {
-            _ if !is_plain => None,
-            // Nothing takes arguments.
-            true => words.is_empty().then_some(Scheduler::Object(path)),
-            false => Some(Scheduler::Program { path, words }),
+        if !is_plain {
+            return None;
         }
+        if path.to_string_lossy().ends_with(OBJECT) {
+            // Nothing takes arguments.
+            return words.is_empty().then_some(Scheduler::Object(path));
+        }
+        Some(Scheduler::Program { path, words })
     }
 
     /// Its file, if it is not one of ours.

@@ -37,6 +37,7 @@ pub struct Bootable {
 pub struct Archive {
     pub path: PathBuf,
     pub digest: String,
+    pub bytes: u64,
     /// Its files, until it is written.
     pub files: Mutex<Vec<Arc<Packed>>>,
 }

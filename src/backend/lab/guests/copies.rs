@@ -117,7 +117,10 @@ impl GuestManager {
             return known.clone();
         }
         let memory_bytes = environment::memory_bytes(&Host::default()).known()?;
-        if (templates.len() as u64 + 1) * self.lab.memory_bytes > memory_bytes / PART_OF_MEMORY {
+        let own_bytes =
+            self.lab.memory_bytes + machine.files.as_ref().map_or(0, |files| files.bytes);
+        let others = templates.values().flatten().map(|template| template.memory_bytes);
+        if others.sum::<u64>() + own_bytes > memory_bytes / PART_OF_MEMORY {
             return None;
         }
         let start = || {
@@ -126,7 +129,7 @@ impl GuestManager {
             let mut start = self.start_copy(machine, snapshot, &files, Duration::MAX);
             start.environment.push((preload::COPIES_VARIABLE, "1".into()));
             let command = guest::command(&start).ok()?;
-            Template::start(command, files).map(Arc::new)
+            Template::start(command, files, own_bytes).map(Arc::new)
         };
         templates.entry(key).or_insert_with(start).clone()
     }
@@ -147,7 +150,7 @@ impl GuestManager {
         let start = self.start(from, run_documents(machine, &files), &files, patience);
         let (output, _) = guest::run(&start, cancel)?;
         if let (Some(facts), None) = (&output.facts, &machine.kernel.hypervisor) {
-            mismatch(&self.lab, &facts.topology)?;
+            mismatch(&self.lab, facts)?;
         }
         Ok((output, GuestTime::Real))
     }
@@ -256,7 +259,7 @@ impl GuestManager {
                     return Ok(found);
                 }
                 Ok(None) => {}
-                Err(error) => self.note(NotSaved::Damaged(error.to_string())),
+                Err(damaged) => self.note(NotSaved::Damaged(damaged)),
             }
         }
         let made = make();
@@ -327,7 +330,7 @@ impl GuestManager {
         let quiet = self.stop(&start, &files, cancel)?;
         // A first domain always has one CPU.
         if machine.kernel.hypervisor.is_none() {
-            mismatch(&self.lab, &quiet.facts.topology)?;
+            mismatch(&self.lab, &quiet.facts)?;
         }
         Ok((quiet, files))
     }
