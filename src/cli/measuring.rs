@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(lines("", "use = \"spin\"\nwork = \"1ms\"").len(), 0);
         assert_eq!(lines("", "use = \"pipe\"").len(), 0, "its work is its messages");
         assert_eq!(lines("", "use = \"spin\"").len(), 1, "it spins for a number of operations");
-        let amount = lines("", "use = \"burnwait\"\nqueue = [\"burn 60kop\", \"wait 1ms\"]");
+        let amount = lines("", "use = \"burnwait\"\nqueue = [\"burn 60\", \"wait 1ms\"]");
         assert!(amount.len() == 1 && amount[0].starts_with("w: the work of "), "{amount:?}");
         let all = lines("[lab]\nburn = \"executed\"", "use = \"spin\"\nwork = \"1ms\"");
         assert!(all.len() == 1 && all[0].contains("by burn"), "{all:?}");
