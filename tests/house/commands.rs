@@ -22,6 +22,7 @@ const OTHERS: &[&str] = &[
     "benchstat",
     "cargo",
     "chrt",
+    "clang-19",
     "cp",
     "git",
     "ln",

@@ -119,6 +119,7 @@ mod machine {
 
     pub fn out_word(_port: u16, _value: u16) {}
 
+    // SAFETY: it does nothing.
     pub unsafe fn out_long(_port: u16, _value: u32) {}
 
     pub fn out_bytes(_port: u16, _bytes: &[u8]) {}
