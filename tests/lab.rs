@@ -1376,9 +1376,12 @@ fn a_guest_that_runs_out_of_memory_says_so() {
     assert_eq!(laboratory.kept(), 0, "no run");
 }
 
-/// `docs/ci/ours.bpf.c` with slices of another length.
-fn compile(laboratory: &Laboratory, slice_ms: u32) {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ci/ours.bpf.c");
+fn ours() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ci/ours.bpf.c")
+}
+
+/// A scheduler like `docs/ci/ours.bpf.c`, with slices of this length.
+fn compile(laboratory: &Laboratory, source: &Path, slice_ms: u32) {
     let mut clang = Command::new("clang-19");
     clang.args(["-target", "bpf", "-mcpu=v3", "-g", "-O2", "-Wall", "-Werror", "-c"]);
     clang.arg(format!("-DSLICE_MS={slice_ms}")).arg(source);
@@ -1408,19 +1411,27 @@ fn a_scheduler_that_was_compiled_again_boots_nothing() {
         done(run());
         laboratory.ended()
     };
-    compile(&laboratory, 5);
+    compile(&laboratory, &ours(), 5);
     let first = runs();
     assert!(first[0].contains("\"ours, "), "the scheduler in force, by its name: {}", first[0]);
     laboratory.forbid_boots();
-    compile(&laboratory, 1);
+    compile(&laboratory, &ours(), 1);
     assert_ne!(runs(), first, "slices are shorter");
 
     fs::write(&object, "not an object").unwrap();
     ended(run(), 3);
-    let (_, reason) = &laboratory.outcomes()[0];
+    let (status, reason) = &laboratory.outcomes()[0];
+    assert_eq!(status, "failed", "the machine lacks nothing");
     assert!(reason.contains("/scx/ours.bpf.o cannot be read: "), "{reason}");
+    let source = fs::read_to_string(ours()).unwrap();
+    let source = source.replace("return scx_bpf_create_dsq(QUEUE, -1);", "return -12;");
+    fs::write(laboratory.path("failing.bpf.c"), source).unwrap();
+    compile(&laboratory, &laboratory.path("failing.bpf.c"), 5);
+    ended(run(), 3);
+    let (_, reason) = &laboratory.outcomes()[0];
+    assert!(reason.contains("the kernel threw /scx/ours.bpf.o out while it began"), "{reason}");
 
-    compile(&laboratory, 5);
+    compile(&laboratory, &ours(), 5);
     laboratory.forbid_guests();
     assert_eq!(runs(), first, "what was measured is known");
 }

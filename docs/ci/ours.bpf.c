@@ -4,7 +4,7 @@
  * waits in one queue for all CPUs, first in, first out, for slices of SLICE_MS.
  *
  *     clang-19 -target bpf -mcpu=v3 -g -O2 -c ours.bpf.c -o ours.bpf.o
- *     schedlab run smoke --backend lab --kernel debian:6.18 --variant ours:scx=./ours.bpf.o
+ *     schedlab run scheduler.toml --backend lab        (with scx = "./ours.bpf.o")
  *
  * It declares the little that it uses of the kernel. Larger ones include vmlinux.h (bpftool btf dump file
  * /sys/kernel/btf/vmlinux format c) and the headers of the sched-ext project.

@@ -94,7 +94,7 @@ pub fn run_here(
     let mut applied = match variant::apply(&spec.cell, host, journal) {
         Ok(applied) => applied,
         // Nothing is changed, and nothing has run.
-        Err(error) if error.still_changed.is_empty() => {
+        Err(error) if error.still_changed.is_empty() && !error.is_fault => {
             let reason = ExecError::refused(error).reason();
             return RunEnd::Finished(Outcome::Skipped { reason });
         }

@@ -36,6 +36,8 @@ pub struct ApplyError {
     pub knob: String,
     pub message: String,
     pub hint: String,
+    /// Whether what the knob names is at fault, and not a machine that lacks something.
+    pub is_fault: bool,
     /// Changes made before that could not be undone; the journal keeps them.
     pub still_changed: Vec<String>,
 }
@@ -79,7 +81,7 @@ fn left(what: &[String]) -> String {
 impl From<Missing> for ApplyError {
     fn from(missing: Missing) -> Self {
         let Missing { knob, message, hint } = missing;
-        ApplyError { knob, message, hint, still_changed: Vec::new() }
+        ApplyError { knob, message, hint, is_fault: false, still_changed: Vec::new() }
     }
 }
 
@@ -144,12 +146,12 @@ pub fn apply(cell: &Cell, host: &Host, journal: &Journal) -> Result<Applied, App
         scheduler: None,
     };
     // The scheduler comes last, and sees the machine as the run will.
-    let all = applied.apply_all(machine, cgroup, pool, cell);
+    let all = applied.apply_all(machine, cgroup, pool, cell).map_err(ApplyError::from);
     match all.and_then(|()| scheduler.map_or(Ok(()), |one| applied.attach(one))) {
         Ok(()) => Ok(applied),
-        Err(missing) => {
+        Err(error) => {
             let still_changed = applied.undo_all().what;
-            Err(ApplyError { still_changed, ..missing.into() })
+            Err(ApplyError { still_changed, ..error })
         }
     }
 }
@@ -445,13 +447,14 @@ impl Applied {
         })
     }
 
-    fn attach(&mut self, scheduler: Scheduler) -> Result<(), Missing> {
+    fn attach(&mut self, scheduler: Scheduler) -> Result<(), ApplyError> {
         // Before the journal has it: another's scheduler is not to be waited for.
         let refused = |error| Missing::from_error(SCX, error);
         scx::check(&scheduler, &self.host).map_err(refused)?;
         let change = Change::Scheduler { asked: scheduler.to_string() };
         self.make(change).map_err(|error| Missing::from_error(SCX, error))?;
-        let attached = scx::attach(&scheduler, &self.host, Limits::default()).map_err(refused)?;
+        let attached = scx::attach(&scheduler, &self.host, Limits::default())
+            .map_err(|error| ApplyError { is_fault: true, ..refused(error).into() })?;
         self.scheduler = Some((scheduler, attached));
         Ok(())
     }

@@ -33,7 +33,9 @@ pub enum LabError {
     Input { path: PathBuf, source: io::Error },
     #[error("{} cannot come into a guest: its kernel has a {folder} of its own", path.display())]
     KernelsFile { path: PathBuf, folder: &'static str },
-    #[error("the programs of a run and their files have {bytes} bytes; the limit is {limit}")]
+    #[error(
+        "the programs of a run and their files have {bytes} bytes; the guest has room for {limit}"
+    )]
     TooMany { bytes: u64, limit: u64 },
     /// The system's reason why it knows no home folder.
     #[error("cannot find the folder of the cache: {0}")]
@@ -107,7 +109,9 @@ impl Advice for LabError {
             Self::Io { .. } | Self::Encode(_) => return None,
             Self::Input { path, source } => remedy::read(path, source).into(),
             Self::KernelsFile { .. } => "leave it out of `files`".into(),
-            Self::TooMany { .. } => "name fewer in `files`".into(),
+            Self::TooMany { .. } => {
+                "more memory (memory = \"2GiB\" in [lab]), or fewer `files`".into()
+            }
             Self::NoHome(_) => "set HOME or XDG_CACHE_HOME".into(),
             Self::Emulator(error) => return error.hint(),
             Self::Kernel(error) => return error.hint(),

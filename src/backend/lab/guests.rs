@@ -421,6 +421,12 @@ impl GuestManager {
             files.retain(|file| names.insert(file.name.clone()));
         }
         let root = self.archive(&self.program_digest, program, booted)?;
+        // Half of a guest's memory is for files.
+        let limit = (self.lab.memory_bytes / 2).saturating_sub(root.bytes).min(MAX_ARCHIVE_BYTES);
+        let bytes = brought.iter().map(|file| file.bytes.len() as u64).sum();
+        if bytes > limit {
+            return Err(LabError::TooMany { bytes, limit });
+        }
         let brings = !brought.is_empty();
         let files = brings.then(|| self.archive("", Vec::new(), brought)).transpose()?;
         Ok((root, files))
@@ -445,9 +451,6 @@ impl GuestManager {
         let files: Vec<Arc<Packed>> =
             known.into_iter().chain(more.into_iter().map(Arc::new)).collect();
         let bytes = files.iter().map(|file| file.bytes.len() as u64).sum();
-        if bytes > MAX_ARCHIVE_BYTES {
-            return Err(LabError::TooMany { bytes, limit: MAX_ARCHIVE_BYTES });
-        }
         let files = Mutex::new(files);
         let archive = Arc::new(Archive { path, digest: digest.clone(), bytes, files });
         if bytes > MAX_HELD_BYTES {

@@ -37,6 +37,9 @@ pub enum SchedulerError {
     #[cfg(feature = "bpf")]
     #[error("{0} needs one `struct sched_ext_ops`, and no other operations")]
     NoOperations(Scheduler),
+    #[cfg(feature = "bpf")]
+    #[error("the kernel threw {scheduler} out while it began{}", kernel(.exit.as_deref()))]
+    ThrownOut { scheduler: Scheduler, exit: Option<Box<Exit>> },
     #[error("{scheduler} ended before it was attached ({how})")]
     EndedEarly { scheduler: Scheduler, how: String },
     #[error("{scheduler} is not attached after {} s: {STATE} is {state}", .limit.as_secs_f64())]
@@ -81,6 +84,8 @@ impl Advice for SchedulerError {
                 "stop the program that attached it, or Alt-SysRq-S"
             }
             SchedulerError::NotPermitted => AS_ROOT,
+            #[cfg(feature = "bpf")]
+            SchedulerError::ThrownOut { .. } => "its reason: dmesg | grep sched_ext",
             SchedulerError::NotBuilt(_) => "cargo build --release --features bpf",
             SchedulerError::NotAttached { cause, .. } => return cause.hint(),
             #[cfg(feature = "bpf")]

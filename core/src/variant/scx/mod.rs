@@ -213,6 +213,12 @@ impl Attached {
             if let Some(how) = self.ended() {
                 return Err(SchedulerError::EndedEarly { scheduler: self.scheduler.clone(), how });
             }
+            // The kernel has enabled what is loaded, or thrown it out, when it returns from attaching it.
+            #[cfg(feature = "bpf")]
+            if state == "disabled" && matches!(self.held, Held::Loaded(_)) {
+                let (scheduler, exit) = (self.scheduler.clone(), self.exit().map(Box::new));
+                return Err(SchedulerError::ThrownOut { scheduler, exit });
+            }
             if Instant::now() > deadline {
                 let (scheduler, limit) = (self.scheduler.clone(), self.limits.attach);
                 return Err(SchedulerError::Late { scheduler, limit, state });
