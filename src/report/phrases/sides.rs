@@ -31,13 +31,16 @@ pub fn compared(analysis: &Analysis, everything: bool) -> Compared {
     let of = |side: usize, parts: &[usize]| {
         joined(parts.iter().map(|at| facts[side][*at].clone()), "; ")
     };
-    let own = (0..sides.len())
-        .map(|side| joined([differing_knobs(&sides[0], &sides[side], side), of(side, &own)], "; "));
+    let own = (0..sides.len()).map(|side| match sides[side].runs {
+        0 => String::new(),
+        _ => joined([differing_knobs(&sides[0], &sides[side], side), of(side, &own)], "; "),
+    });
     let own: Vec<String> = own.collect();
     let has_any = own.iter().any(|text| !text.is_empty());
     let with_role = own.into_iter().enumerate().map(|(side, text)| match side {
         0 if sides.len() > 1 => joined(["baseline".to_string(), text], "; "),
         0 => text,
+        _ if sides[side].runs == 0 => "not measured".to_string(),
         _ if text.is_empty() => "as the baseline".to_string(),
         _ => text,
     });

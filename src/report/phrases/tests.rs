@@ -257,6 +257,15 @@ fn sides_that_share_no_rounds_are_exact_or_what_changed_is_in_the_ratios() {
 }
 
 #[test]
+fn a_side_without_runs_is_not_as_the_baseline() {
+    let mut analysis = testing::judged(&["default", "ours", "same"], &[]);
+    analysis.sides[1].runs = 0;
+    analysis.sides[2].plans = vec!["other".to_string()];
+    let own = compared(&analysis, true).own.unwrap();
+    assert_eq!(own[1], "not measured");
+}
+
+#[test]
 fn the_clock_of_all_sides_is_said_once() {
     assert_eq!(analysis_time(&testing::ordinary()), None);
     let clock = |wrong| analysis_time(&testing::in_the_lab(wrong)).unwrap();
