@@ -68,7 +68,7 @@ impl Progress {
         cells.get(key.cell as usize).map(|cell| clean(&cell.place())).unwrap_or_default()
     }
 
-    /// The line before the first run: `measuring Two: 6 runs, about 9 s`, or which kernels are booted for it.
+    /// The line before the first run: `measuring Two: 6 runs, about 9 s`, or with which kernels.
     pub fn first_line(&self) -> String {
         let PlanStarted { plan, environment, backend, .. } = &self.job.started;
         let runs = if self.until_decided() {
@@ -81,7 +81,7 @@ impl Progress {
         };
         let title = clean(&plan.title);
         if backend == SampledPlan::LAB {
-            format!("booting {} for {title}: {runs}", clean(&environment.kernel_release))
+            format!("measuring {title} with {}: {runs}", clean(&environment.kernel_release))
         } else {
             format!("measuring {title}: {runs}")
         }

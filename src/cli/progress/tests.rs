@@ -4,13 +4,13 @@ use super::*;
 use crate::engine::testing::{parsed, started};
 
 #[test]
-fn the_first_line_says_what_is_measured_or_booted_and_how_long_it_takes() {
+fn the_first_line_says_what_is_measured_with_which_kernels_and_how_long_it_takes() {
     let mut progress = progress(false);
     let expected = "measuring two variants: 8 runs, at least 16 s";
     assert_eq!(progress.first_line(), expected);
     progress.job.started.backend = SampledPlan::LAB.to_string();
     progress.job.started.environment.kernel_release = "debian:6.18".to_string();
-    let expected = "booting debian:6.18 for two variants: 8 runs, at least 16 s of virtual time";
+    let expected = "measuring two variants with debian:6.18: 8 runs, at least 16 s of virtual time";
     assert_eq!(progress.first_line(), expected);
 }
 
