@@ -355,7 +355,10 @@ fn measured(analysis: Option<&Analysis>, metric: &TestedMetric, tested: &Tested)
     let why = metric.judged.filter(|judged| matches!(judged.verdict, Verdict::Unjudged(_)));
     let why = why.and_then(|judged| phrases::why(&judged.verdict, metric.unit, family, "round"));
     let nothing = [&change, &zero, &why].iter().all(|part| part.is_none());
-    let nothing = nothing.then(|| "was not measured on both sides".to_string());
+    let nothing = nothing.then(|| match metric.outcome {
+        Outcome::Fails => "has no value, since each run of the variant failed".to_string(),
+        _ => "was not measured on both sides".to_string(),
+    });
     let parts = [Some(clean(&place)), change, zero, word, why, nothing];
     let rounds = rounds(tested, metric).zip(analysis).map(|(rounds, analysis)| {
         format!("; {} may decide it", phrases::in_all(analysis, needed(rounds)))

@@ -1,6 +1,6 @@
 //! Outcomes of expectations on invented plans.
 
-use super::super::testing::{of_variants, plan, rounds, work};
+use super::super::testing::{lose, of_variants, plan, rounds, run, work};
 use super::super::{Question, analyse};
 use super::*;
 use crate::model::{LookRule, SampledPlan};
@@ -58,6 +58,28 @@ fn a_claim_holds_fails_or_is_open() {
             assert_eq!(outcome, expected[at], "{metric} {claim} at {factor}");
         }
     }
+}
+
+#[test]
+fn a_variant_whose_runs_all_fail_fails_what_is_expected_of_it() {
+    let expectations = [expect("throughput", Claim::NotWorse)];
+    // `lost`: so many runs of the baseline and of the variant.
+    let outcome = |lost: [usize; 2], is_skipped: bool| {
+        let mut plan = plan("p1", 1, &["default", "batch"]);
+        for round in 0..12 {
+            for (cell, lost) in lost.into_iter().enumerate() {
+                match (round as usize) < lost {
+                    true => lose(&mut plan, round, cell as u32, is_skipped, "it stalled"),
+                    false => run(&mut plan, round, cell as u32, 1.0),
+                }
+            }
+        }
+        test(&analysed(&plan, &expectations), &expectations)[0].outcome
+    };
+    assert_eq!(outcome([0, 12], false), Outcome::Fails);
+    assert_eq!(outcome([0, 12], true), Outcome::Open, "the machine lacks something");
+    assert_eq!(outcome([0, 1], false), Outcome::Holds, "the others decide");
+    assert_eq!(outcome([12, 12], false), Outcome::Open, "it is not the variant");
 }
 
 /// An expectation of `throughput` would be open for good if it waited for verdicts that solo runs do not get.
