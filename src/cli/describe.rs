@@ -140,9 +140,11 @@ pub fn plan(name: &str, columns: usize) -> Result<String, Failure> {
     if plan.finding.is_some() {
         // It runs in the lab, where rounds are seeds.
         plan.measure.rounds = plan.lab.seeds;
+    } else {
+        plan.leave_lab();
     }
     let runs = u64::from(plan.measure.rounds) * plan::cells(&plan).len() as u64;
-    let seconds = runs * (plan.measure.duration_ns + plan.measure.warmup_ns) / 1_000_000_000;
+    let seconds = runs * plan.mean_run_ns() / 1_000_000_000;
     let mut lines = vec![("plan", builtin.name.to_string()), ("title", plan.title.clone())];
     lines.extend(plan.finding.iter().flat_map(of_finding));
     lines.extend(show::of_plan(&plan));

@@ -37,13 +37,8 @@ pub fn describe(job: &Job, is_virtual: bool, power: Option<&Power>) -> Option<St
 /// none, or nobody knows how much virtual time this host makes of it.
 fn rounds_in_budget(job: &Job, runs: usize, is_virtual: bool) -> Option<u64> {
     let budget = job.budget.filter(|_| !is_virtual)?;
-    let round_ns = run_ns(job).saturating_mul(runs as u64).max(1);
+    let round_ns = job.started.plan.mean_run_ns().saturating_mul(runs as u64).max(1);
     Some((budget.as_nanos() as u64 / round_ns).max(job.min_rounds.into()))
-}
-
-fn run_ns(job: &Job) -> u64 {
-    let measure = &job.started.plan.measure;
-    measure.duration_ns.saturating_add(measure.warmup_ns)
 }
 
 /// How many runs are made, and the time that they take; `skipped`: the cells that cannot run here.
@@ -84,7 +79,7 @@ pub fn all_runs(job: &Job, skipped: &BTreeSet<u32>, is_virtual: bool) -> String 
     } else {
         ["", "at least "]
     };
-    let time = match runs.saturating_mul(run_ns(job)) {
+    let time = match runs.saturating_mul(job.started.plan.mean_run_ns()) {
         ns @ ..1_000_000_000 => show_duration(ns),
         ns => rough_time(ns),
     };

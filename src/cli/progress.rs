@@ -75,7 +75,7 @@ impl Progress {
             format!("until it is decided, {}", self.left())
         } else {
             let runs = self.job.total_runs() - self.job.runs_done();
-            let ns = runs.saturating_mul(plan.measure.warmup_ns + plan.measure.duration_ns);
+            let ns = runs.saturating_mul(plan.mean_run_ns());
             let of = if backend == SampledPlan::LAB { " of virtual time" } else { "" };
             format!("{}, at least {}{of}", counted(runs, "run"), rough_time(ns))
         };

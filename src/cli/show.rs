@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use clap::Args;
 
+use crate::analysis::once;
 use crate::model::{
     DisturbanceKind, Plan, PlanHead, ProgramRecord, RunCounts, SampledPlan, Sharding, Variant,
     Work, show_duration,
@@ -216,8 +217,14 @@ fn measure(plan: &Plan) -> String {
     let decided = if measure.until_decided { " at most, until all is decided" } else { "" };
     let turns =
         measure.turns_ns.map(|ns| format!(" for each variant in turns of {}", show_duration(ns)));
+    let others = plan.works.iter().filter_map(|work| {
+        Some(format!("{} of {}", show_duration(work.lab_duration_ns?), work.name))
+    });
+    let mut own = Vec::new();
+    others.for_each(|other| once(&mut own, other));
+    let others = if own.is_empty() { String::new() } else { format!(" ({})", own.join(", ")) };
     format!(
-        "{}{decided}, each run {}{} after {} of warm-up, seed {}{}",
+        "{}{decided}, each run {}{others}{} after {} of warm-up, seed {}{}",
         counted(measure.rounds, "round"),
         show_duration(measure.duration_ns),
         turns.unwrap_or_default(),

@@ -34,12 +34,13 @@ pub fn order(cells: Vec<Cell>, round: u32, plan: &Plan, kop_ps: Option<u64>) -> 
     let variants: Vec<_> = cells.iter().map(|cell| cell.variant.clone()).collect();
     let turns = measure.turns_ns.map(|block_ns| Turns::new(variants, block_ns));
     let mut cell = cells.into_iter().next()?;
-    let (mut duration_ns, mut window_ns) = (measure.duration_ns, measure.window_ns);
+    let mut duration_ns = plan.duration_ns(&cell.work);
+    let mut window_ns = measure.window_ns.min(duration_ns);
     if let Some(turns) = &turns {
         cell.variant.knobs = turns.common_knobs();
         // Each variant has the time and the windows of a run of its own, in whole blocks.
         let variants = turns.variants.len() as u64;
-        duration_ns = measure.variant_ns().saturating_mul(variants);
+        duration_ns = measure.whole_blocks_ns(duration_ns).saturating_mul(variants);
         window_ns = window_ns.saturating_mul(variants);
     }
     let section_ns = measure.warmup_ns.saturating_add(duration_ns);

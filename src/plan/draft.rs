@@ -17,7 +17,8 @@ use super::changes::SetChanges;
 use super::error::Faults;
 use super::fields::{AT, FOR, MAX_COUNT, MAX_WORKERS, OPS};
 use super::knobs::Knobs;
-use super::phases::{PhaseKey, check_phases};
+use super::moments::changes_fit;
+use super::phases::{PhaseKey, check_phases, phases_fit};
 use super::table::{Points, Span, quoted_start};
 
 /// One `[[workload]]`, checked except for what depends on the points of its axes.
@@ -32,6 +33,8 @@ pub struct Draft {
     pub phases: Vec<PhaseKey>,
     /// The place of its numbers of last-level caches.
     pub llcs: Option<Span>,
+    /// The length of its runs in the lab, and its place.
+    pub lab_duration: Option<(u64, Span)>,
     /// The cgroups that its sets need.
     pub cgroups: Vec<Cgroup>,
     /// Whether each set is to run alone, too.
@@ -172,6 +175,7 @@ impl Draft {
             let work = self.work(point, pool);
             // One point of a workload is enough: the others mostly fail the same way.
             if !check_phases(&work.sets, &self.phases, measure, faults)
+                || !self.fits_in_lab(&work, measure, faults)
                 || !self.check_kinds(&work, faults)
                 || !self.fits(&work, &pool(work.llcs), measure.seed, faults)
             {
@@ -180,6 +184,16 @@ impl Draft {
             works.push(work);
         }
         works
+    }
+
+    /// Whether phases and changes lie within a run in the lab.
+    fn fits_in_lab(&self, work: &Work, measure: &Measure, faults: &mut Faults) -> bool {
+        let Some((duration_ns, span)) = &self.lab_duration else { return true };
+        let in_lab = Measure { duration_ns: *duration_ns, ..measure.clone() };
+        let fits = phases_fit(&work.sets, &in_lab).and_then(|()| changes_fit(work, *duration_ns));
+        let Err(error) = fits else { return true };
+        faults.add(span, error.message, "too short for it", error.hint);
+        false
     }
 
     /// Whether no set changes whose workers cannot.
@@ -260,7 +274,9 @@ impl Draft {
         let pool = pool(llcs);
         let sets = self.sets.iter().zip(params).map(|(set, params)| set.worker_set(params, &pool));
         let cgroups = self.cgroups.clone();
-        Work { name: self.name.clone(), axes, llcs, cgroups, sets: sets.collect() }
+        let lab_duration_ns = self.lab_duration.as_ref().map(|(duration_ns, _)| *duration_ns);
+        let sets = sets.collect();
+        Work { name: self.name.clone(), axes, llcs, lab_duration_ns, cgroups, sets }
     }
 }
 

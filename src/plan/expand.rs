@@ -20,7 +20,7 @@ use super::changes::{Context, SetChanges};
 use super::draft::{Axis, Draft, Load, Set, Written, own_cgroups};
 use super::error::Faults;
 use super::fields::{
-    CHANGE, LLCS, MAX_COUNT, MAX_SETS, OUTPUT, PACKAGE, PARAMETERS, PROGRAM, Program, SET,
+    CHANGE, LAB_DURATION, LLCS, MAX_COUNT, MAX_SETS, OUTPUT, PACKAGE, PARAMETERS, PROGRAM, Program, SET,
     SET_KEYS, WORKLOAD, WORKLOAD_KEYS, Words, names, package_of,
 };
 use super::knobs::Knobs;
@@ -167,6 +167,8 @@ impl<'w> Reader<'w, '_> {
         let mut sets = Sets::default();
         let solo = self.solo(&mut table);
         let llcs = Llcs::take(&mut table, self.faults).or(llcs);
+        let lab_duration = table.take_value(&LAB_DURATION, self.faults);
+        let lab_duration = lab_duration.and_then(|(value, span)| Some((value.as_duration_ns()?, span)));
         let default_name = if set_tables.is_empty() {
             self.single_set(table, &mut sets)
         } else {
@@ -203,7 +205,10 @@ impl<'w> Reader<'w, '_> {
         let Sets { sets, axes, loads, phases, .. } = sets;
         let (llcs, solo) = (llcs_span, solo.is_some());
         let cgroups = self.cgroups.needed(&own_cgroups(&sets));
-        Some(Draft { name, span, sets, axes, loads, phases, llcs, cgroups, solo, sound: true })
+        let sound = true;
+        let draft =
+            Draft { name, span, sets, axes, loads, phases, llcs, lab_duration, cgroups, solo, sound };
+        Some(draft)
     }
 
     /// The place where solo runs are asked for.

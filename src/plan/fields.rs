@@ -34,7 +34,7 @@ pub const MEASURE: &[Field] = &[
     Field::new("rounds", Kind::Int { min: 1, max: 100_000 })
         .about("passes over all cells; each gives one sample per cell")
         .default("10"),
-    Field::new("duration", Kind::Duration { min_ns: 10 * MS, max_ns: 24 * HOUR })
+    Field::new("duration", DURATION)
         .about("measured time of one run")
         .default("5s"),
     Field::new("warmup", Kind::Duration { min_ns: 0, max_ns: 24 * HOUR })
@@ -247,7 +247,17 @@ pub const WORKLOAD: &[Field] = &[
         .about("adds before it a run of each set alone, one of it: what fairness is computed from")
         .default("false"),
     LLCS,
+    LAB_DURATION,
 ];
+
+/// The length of a run.
+const DURATION: Kind = Kind::Duration { min_ns: 10 * MS, max_ns: 24 * HOUR };
+
+/// In [`WORKLOAD`].
+pub const LAB_DURATION: Field =
+    Field::new("lab-duration", DURATION).about(
+        "in place of `duration` in the lab, where a virtual second takes as long as what is executed in it",
+    );
 
 /// The fields of `[finding]`.
 pub const FINDING: &[Field] = &[

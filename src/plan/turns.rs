@@ -13,7 +13,8 @@ const MIN_BLOCKS: u64 = 2;
 /// The first reason why they cannot; nothing of a plan without turns.
 pub fn turns_fit(plan: &Plan) -> Result<(), ValueError> {
     let Some(block_ns) = plan.measure.turns_ns else { return Ok(()) };
-    let duration_ns = plan.measure.duration_ns;
+    let all_ns = plan.works.iter().map(|work| plan.duration_ns(work));
+    let duration_ns = all_ns.min().unwrap_or(plan.measure.duration_ns);
     if block_ns.saturating_mul(MIN_BLOCKS) > duration_ns {
         let (block, duration) = (show_duration(block_ns), show_duration(duration_ns));
         let message =
@@ -82,7 +83,7 @@ fn work_fits(plan: &Plan, work: &Work, turns: &Turns) -> Result<(), ValueError> 
         );
         let block_ns = Turns::block_ns_for(operation_ns);
         let min_ns = block_ns.saturating_mul(MIN_BLOCKS);
-        let duration = if min_ns > plan.measure.duration_ns {
+        let duration = if min_ns > plan.duration_ns(work) {
             format!(" and duration = \"{}\"", show_duration(min_ns))
         } else {
             String::new()

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::model::{Importance, Measure, PlanStarted, Turns, Work, WorkerSet, show_duration};
+use crate::model::{Importance, Plan, PlanStarted, Turns, Work, WorkerSet, show_duration};
 use crate::report::listed;
 use crate::stats::HEADLINE_QUANTILE;
 use crate::workload::{self, Pool, Request};
@@ -44,7 +44,7 @@ pub fn find(started: &PlanStarted) -> Vec<FewSamples> {
         let pool = Pool::new(cell.placement.cpus.as_ref().unwrap_or(usable).clone(), &[]);
         // Nothing is known of a machine that is not.
         let sets = cell.work.sets.iter().filter(|set| !set.background && !pool.cpus.is_empty());
-        let new = sets.filter_map(|set| few_samples(&cell.work, set, &pool, &started.plan.measure));
+        let new = sets.filter_map(|set| few_samples(&cell.work, set, &pool, &started.plan));
         for few in new {
             if !found.contains(&few) {
                 found.push(few);
@@ -54,8 +54,9 @@ pub fn find(started: &PlanStarted) -> Vec<FewSamples> {
     found
 }
 
-fn few_samples(work: &Work, set: &WorkerSet, pool: &Pool, measure: &Measure) -> Option<FewSamples> {
-    let duration_ns = measure.variant_ns();
+fn few_samples(work: &Work, set: &WorkerSet, pool: &Pool, plan: &Plan) -> Option<FewSamples> {
+    let measure = &plan.measure;
+    let duration_ns = measure.whole_blocks_ns(plan.duration_ns(work));
     let workload = workload::find(&set.workload)?;
     let WorkerSet { params, count, kind, .. } = set;
     let (seed, speed) = (0, Default::default());

@@ -108,6 +108,8 @@ fn planned(
         if request.measure.until_decided || plan.measure.until_decided && !is_fixed {
             plan.measure.budget_ns.get_or_insert(LAB_BUDGET_NS);
         }
+    } else {
+        plan.leave_lab();
     }
     if capabilities.own_kernels {
         environment.kernel_release = backends::guest_kernels(&plan);

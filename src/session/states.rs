@@ -28,7 +28,8 @@ pub(super) fn windows(
     for plan in plans.iter().filter(|plan| plan.plan.measure.turns_ns.is_none()) {
         store.each_windows(&plan.id, |key, workers| {
             let Some(cell) = plan.cells.get(key.cell as usize) else { return };
-            let sets = throughputs(cell, &workers, plan.plan.measure.window_ns);
+            let window_ns = plan.plan.measure.window_ns.min(plan.plan.duration_ns(&cell.work));
+            let sets = throughputs(cell, &workers, window_ns);
             all.push(RunWindows { plan: plan.id.clone(), key, sets });
         })?;
     }

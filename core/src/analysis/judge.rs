@@ -166,6 +166,7 @@ impl PlanFacts {
             took_ns: took_ns.filter(|_| !plan.has_guests()),
             ended: plan.ended,
             measure: plan.plan.measure.clone(),
+            durations_ns: plan.plan.works.iter().map(|work| plan.plan.duration_ns(work)).collect(),
             placement: plan.plan.placement.clone(),
             aa: plan.plan.aa,
             lab: plan.has_guests().then(|| plan.plan.lab.clone()),
@@ -188,12 +189,11 @@ fn in_lab_ns(plan: &SampledPlan) -> Option<u64> {
     if !Lab::is_here() || plan.backend != SampledPlan::LOCAL || plan.plan.aa || has_programs(plan) {
         return None;
     }
-    let Measure { warmup_ns, duration_ns, turns_ns, until_decided, budget_ns, .. } =
-        &plan.plan.measure;
-    let cells = if turns_ns.is_some() { plan.plan.works.len() } else { plan.cells.len() };
-    let runs = cells as u64 * u64::from(plan.plan.lab.seeds);
-    let run_ns = LAB_RUN_NS + (warmup_ns + duration_ns).saturating_mul(LAB_SLOWDOWN);
-    let seeds_ns = runs.saturating_mul(run_ns);
+    let Measure { turns_ns, until_decided, budget_ns, .. } = &plan.plan.measure;
+    let runs = if turns_ns.is_some() { 1 } else { plan.plan.variants.len() as u64 };
+    let run_ns = |virtual_ns: u64| LAB_RUN_NS.saturating_add(virtual_ns.saturating_mul(LAB_SLOWDOWN));
+    let round_ns = plan.plan.run_times_ns().map(run_ns).fold(0, u64::saturating_add);
+    let seeds_ns = round_ns.saturating_mul(runs).saturating_mul(plan.plan.lab.seeds.into());
     // More seeds are added until the budget ends.
     Some(seeds_ns.max(budget_ns.filter(|_| *until_decided).unwrap_or(0)))
 }

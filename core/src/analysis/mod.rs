@@ -33,7 +33,7 @@ mod timeline;
 mod turns;
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Serialize, Serializer};
 
@@ -112,6 +112,9 @@ pub struct PlanFacts {
     /// `None`: it still runs, or its process was killed.
     pub ended: Option<PlanEnd>,
     pub measure: Measure,
+    /// The lengths of its runs, each once, ascending.
+    #[serde(skip)]
+    pub durations_ns: BTreeSet<u64>,
     pub placement: Placement,
     /// Its variants are all the baseline.
     #[serde(skip)]

@@ -184,8 +184,8 @@ fn paired(sd_ln: f64) -> stats::Spread {
 
 /// The time of one round, warm-ups included, without the starts and ends of runs.
 pub fn round_ns(plan: &Plan) -> u64 {
-    let cells = (plan.works.len() * plan.variants.len().max(2)) as u64;
-    cells.saturating_mul(plan.measure.warmup_ns.saturating_add(plan.measure.duration_ns))
+    let round_ns = plan.run_times_ns().fold(0, u64::saturating_add);
+    round_ns.saturating_mul(plan.variants.len().max(2) as u64)
 }
 
 /// The difference that this many rounds find, in standard deviations: the same for all rows of a table.

@@ -75,9 +75,9 @@ impl Measure {
         self.seed.wrapping_add(u64::from(round).wrapping_mul(0x9e37_79b9))
     }
 
-    /// The duration of each variant in a run: in turns as much of the plan's as whole blocks have.
-    pub fn variant_ns(&self) -> u64 {
-        self.duration_ns - self.turns_ns.map_or(0, |block_ns| self.duration_ns % block_ns.max(1))
+    /// How much of a duration a variant has in turns: whole blocks. Without turns all of it.
+    pub fn whole_blocks_ns(&self, duration_ns: u64) -> u64 {
+        duration_ns - self.turns_ns.map_or(0, |block_ns| duration_ns % block_ns.max(1))
     }
 
     /// Whether the look at an end leaves something of the error rate to spend, so that rounds may
@@ -123,6 +123,9 @@ pub struct Work {
     /// The number of last-level caches, from the first, on whose CPUs its workers run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llcs: Option<u32>,
+    /// The length of its runs in the lab; `None`, and on hosts: the plan's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lab_duration_ns: Option<u64>,
     /// The cgroups of its sets and all above them, each after the one that it lies in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<Cgroup>,
@@ -303,6 +306,26 @@ pub struct RunKey {
 }
 
 impl Plan {
+    /// On hosts all runs have the plan's duration.
+    pub fn leave_lab(&mut self) {
+        self.works.iter_mut().for_each(|work| work.lab_duration_ns = None);
+    }
+
+    /// The length of a work's runs without their warm-up.
+    pub fn duration_ns(&self, work: &Work) -> u64 {
+        work.lab_duration_ns.unwrap_or(self.measure.duration_ns)
+    }
+
+    /// The times of a run of each work, warm-up included.
+    pub fn run_times_ns(&self) -> impl Iterator<Item = u64> {
+        self.works.iter().map(|work| self.duration_ns(work).saturating_add(self.measure.warmup_ns))
+    }
+
+    /// The mean of [`Plan::run_times_ns`].
+    pub fn mean_run_ns(&self) -> u64 {
+        self.run_times_ns().fold(0, u64::saturating_add) / self.works.len().max(1) as u64
+    }
+
     /// The position in [`Plan::works`] of a cell's work.
     pub fn work_of(&self, cell: u32) -> usize {
         cell as usize / self.variants.len().max(1)

@@ -47,7 +47,10 @@ pub fn plans(analysis: &Analysis, page: &mut Page) {
     for plan in analysis.plans.iter().take(MAX_PLANS) {
         let title = phrases::joined([plan.title.clone(), format!("({})", plan.id)], " ");
         let measure = &plan.measure;
-        let [each, warmup] = [measure.duration_ns, measure.warmup_ns].map(show_duration);
+        let warmup = show_duration(measure.warmup_ns);
+        let [first, last] = [plan.durations_ns.first(), plan.durations_ns.last()];
+        let [first, last] = [first, last].map(|ns| show_duration(*ns.unwrap_or(&measure.duration_ns)));
+        let each = if first == last { first } else { format!("{first} to {last}") };
         let measured = phrases::plan(analysis, plan);
         let measured = format!("{measured}; each run {each} after {warmup} of warm-up");
         page.wrapped(Tone::Plain, "Plan          : ", &ascii(&title));

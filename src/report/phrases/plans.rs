@@ -233,7 +233,7 @@ pub fn plan(analysis: &Analysis, plan: &PlanFacts) -> String {
 /// `variants in turns of 300ms inside one run, 900ms of each, for 1s is not whole blocks`.
 pub fn in_turns(measure: &Measure) -> Option<String> {
     let turns = format!("variants in turns of {} inside one run", show_duration(measure.turns_ns?));
-    Some(match measure.variant_ns() {
+    Some(match measure.whole_blocks_ns(measure.duration_ns) {
         whole if whole == measure.duration_ns => turns,
         cut => {
             let [cut, asked] = [cut, measure.duration_ns].map(show_duration);

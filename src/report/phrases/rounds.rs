@@ -189,7 +189,10 @@ fn options(plan: &PlanFacts, rounds: u32) -> String {
     if plan.aa {
         options.push_str(" --aa");
     }
-    options.push_str(&format!(" --duration {}", show_duration(plan.measure.duration_ns)));
+    // It would replace those of works, which then are the text's.
+    if plan.durations_ns.iter().all(|ns| *ns == plan.measure.duration_ns) {
+        options.push_str(&format!(" --duration {}", show_duration(plan.measure.duration_ns)));
+    }
     if let Some(budget_ns) = plan.measure.budget_ns {
         let took_ns = plan.took_ns.unwrap_or(budget_ns).max(1);
         let needed_ns =
