@@ -62,6 +62,11 @@ pub trait Backend {
         false
     }
 
+    /// The number of results so far that were known from earlier plans.
+    fn looked_up(&self) -> usize {
+        0
+    }
+
     /// Executes one run. Passes windows on as they close, and polls `cancel`.
     fn run(&mut self, spec: &RunSpec, cancel: &AtomicBool, on_news: &mut News) -> RunEnd;
 

@@ -66,6 +66,8 @@ pub struct JobEnd {
     pub end: PlanEnd,
     /// A reason for each run that is missing, since the host ended it each time.
     pub host_ended: Vec<String>,
+    /// The host's time for all of the plan's runs; `None` where some results were known before.
+    pub took: Option<Duration>,
 }
 
 impl JobEnd {
@@ -91,10 +93,14 @@ pub fn execute<E>(
 ) -> Result<JobEnd, E> {
     emit(Emitted::Event(&Event::PlanStarted(Box::new(job.started.clone()))))?;
     let has_timed_work = job.started.environment.calibration.is_some();
+    let (runs_before, looked_up) = (job.runs_done(), backend.looked_up());
+    let started = Instant::now();
     let end = execute_rounds(&mut job, backend, cancel, emit, open_works)?;
     let may_calibrate = has_timed_work && end != PlanEnd::Interrupted;
     let calibration = may_calibrate.then(|| backend.calibrate()).flatten();
-    let ended = JobEnd { end, host_ended: job.host_ended };
+    let made_all = runs_before == 0 && backend.looked_up() == looked_up;
+    let took = made_all.then(|| started.elapsed());
+    let ended = JobEnd { end, host_ended: job.host_ended, took };
     emit(Emitted::Event(&Event::PlanEnded { reason: ended.stored(), calibration }))?;
     Ok(ended)
 }

@@ -594,6 +594,8 @@ struct Seen {
     announced: Vec<usize>,
     runs_ahead: usize,
     has_answers: bool,
+    /// Results of each run that were known.
+    looked_up: usize,
 }
 
 impl Backend for Seen {
@@ -611,6 +613,10 @@ impl Backend for Seen {
 
     fn has_answer(&mut self, _spec: &RunSpec) -> bool {
         self.has_answers
+    }
+
+    fn looked_up(&self) -> usize {
+        self.looked_up * self.specs.len()
     }
 
     fn announce(&mut self, specs: Vec<RunSpec>) {
@@ -693,4 +699,41 @@ fn a_variant_whose_result_is_lost_is_measured_in_turns_with_all_others() {
     assert_eq!(ended(&events), [lost]);
     assert!(by_run(&events)[&lost] == whole[&lost]);
     assert_eq!(seen.specs[0].turns.as_ref().unwrap().variants.len(), 3);
+}
+
+#[test]
+fn a_run_is_as_long_as_its_work_is_in_the_lab() {
+    let text = PLAN.replace("use = \"spin\"", "use = \"spin\"\nlab-duration = \"40ms\"");
+    let job = job_of(&text);
+    let mut seen = Seen::default();
+    let (events, _) = collect(&job, &mut seen, usize::MAX);
+    assert!(!events.is_empty());
+    for spec in &seen.specs {
+        let own_ns = spec.cell.work.lab_duration_ns;
+        let expected_ns = own_ns.unwrap_or(1_000_000_000);
+        let window_ns = expected_ns.min(job.started.plan.measure.window_ns);
+        assert_eq!((spec.duration_ns, spec.window_ns), (expected_ns, window_ns));
+        assert_eq!(spec.limit_ns, spec.warmup_ns + expected_ns + job.started.plan.measure.grace_ns);
+    }
+    assert!(seen.specs.iter().any(|spec| spec.duration_ns == 40_000_000));
+}
+
+#[test]
+fn time_is_that_of_a_plan_whose_runs_were_all_made_now() {
+    let job = job_of(PLAN);
+    let took = |job: &Job, looked_up| {
+        let mut backend = Seen { looked_up, ..Seen::default() };
+        let end = execute(
+            job.clone(),
+            &mut backend,
+            &AtomicBool::new(false),
+            &mut |_| Ok::<(), ()>(()),
+            &mut |_| None,
+        );
+        end.unwrap().took
+    };
+    assert!(took(&job, 0).is_some());
+    assert_eq!(took(&job, 1), None, "a result was known");
+    let done = [(order(&job, 1)[0], false)];
+    assert_eq!(took(&Job::resumed(job.started.clone(), done), 0), None);
 }

@@ -192,7 +192,8 @@ impl Draft {
         let in_lab = Measure { duration_ns: *duration_ns, ..measure.clone() };
         let fits = phases_fit(&work.sets, &in_lab).and_then(|()| changes_fit(work, *duration_ns));
         let Err(error) = fits else { return true };
-        faults.add(span, error.message, "too short for it", error.hint);
+        let hint = "a longer `lab-duration`, or none: it is then as long as on a host";
+        faults.add(span, error.message, "too short in the lab", hint);
         false
     }
 

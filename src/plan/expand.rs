@@ -20,8 +20,8 @@ use super::changes::{Context, SetChanges};
 use super::draft::{Axis, Draft, Load, Set, Written, own_cgroups};
 use super::error::Faults;
 use super::fields::{
-    CHANGE, LAB_DURATION, LLCS, MAX_COUNT, MAX_SETS, OUTPUT, PACKAGE, PARAMETERS, PROGRAM, Program, SET,
-    SET_KEYS, WORKLOAD, WORKLOAD_KEYS, Words, names, package_of,
+    CHANGE, LAB_DURATION, LLCS, MAX_COUNT, MAX_SETS, OUTPUT, PACKAGE, PARAMETERS, PROGRAM, Program,
+    SET, SET_KEYS, WORKLOAD, WORKLOAD_KEYS, Words, names, package_of,
 };
 use super::knobs::Knobs;
 use super::phases::PhaseKey;
@@ -168,7 +168,8 @@ impl<'w> Reader<'w, '_> {
         let solo = self.solo(&mut table);
         let llcs = Llcs::take(&mut table, self.faults).or(llcs);
         let lab_duration = table.take_value(&LAB_DURATION, self.faults);
-        let lab_duration = lab_duration.and_then(|(value, span)| Some((value.as_duration_ns()?, span)));
+        let lab_duration =
+            lab_duration.and_then(|(value, span)| Some((value.as_duration_ns()?, span)));
         let default_name = if set_tables.is_empty() {
             self.single_set(table, &mut sets)
         } else {
@@ -206,8 +207,19 @@ impl<'w> Reader<'w, '_> {
         let (llcs, solo) = (llcs_span, solo.is_some());
         let cgroups = self.cgroups.needed(&own_cgroups(&sets));
         let sound = true;
-        let draft =
-            Draft { name, span, sets, axes, loads, phases, llcs, lab_duration, cgroups, solo, sound };
+        let draft = Draft {
+            name,
+            span,
+            sets,
+            axes,
+            loads,
+            phases,
+            llcs,
+            lab_duration,
+            cgroups,
+            solo,
+            sound,
+        };
         Some(draft)
     }
 

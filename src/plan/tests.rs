@@ -1483,3 +1483,29 @@ fn what_a_workload_refuses_has_its_caret_below_the_value() {
         assert_eq!(errors.errors()[0].one_line(), format!("p.toml:{expected}"), "{text}");
     }
 }
+
+#[test]
+fn a_work_has_a_duration_of_its_own_in_the_lab() {
+    let text = format!("{}count = 2\nlab-duration = \"3s\"\nsolo = true\n", with_web(""));
+    let text = text.replace("use = ", "name = \"w\"\nuse = ");
+    let mut plan = parse_here(&format!("{text}[[workload]]\nuse = \"web\"\ncount = 2\n")).unwrap();
+    let durations = |plan: &Plan| -> Vec<u64> {
+        plan.works.iter().map(|work| plan.duration_ns(work) / 1_000_000).collect()
+    };
+    assert_eq!(durations(&plan), [3000, 3000, 5000], "solo runs last as long");
+    assert_eq!(plan.mean_run_ns() / 1_000_000, 1000 + 11_000 / 3);
+    let mut on_host = plan.clone();
+    on_host.leave_lab();
+    assert_eq!(durations(&on_host), [5000; 3]);
+    super::set_measure(&mut plan, "duration", &crate::model::Raw::Text("2s".to_string())).unwrap();
+    assert_eq!(durations(&plan), [2000; 3], "the command line's is for all");
+
+    hold_web(&[
+        ("lab-duration = \"1ms\"", &["4:16: 1ms is below the least that is accepted"]),
+        ("at = \"2s\"\nlab-duration = \"1s\"", &["5:16: `web` begins at 2s, and a run has 1s"]),
+        (
+            "lab-duration = \"1s\"\n[[workload.change]]\nat = \"2s\"\nknobs = { nice = 1 }",
+            &["4:16: a change at 2s, and a run has 1s"],
+        ),
+    ]);
+}

@@ -255,6 +255,9 @@ impl Finished {
     pub fn analyses(&self, explaining: bool) -> Result<Vec<Analysis>, SessionError> {
         let Finished { request, store, started, .. } = self;
         let mut analysis = analyse_variants(request, store, started, None, explaining)?;
+        if let ([plan], Some(took)) = (&mut analysis.plans[..], self.end.took) {
+            plan.simulated_ns = plan.lab.is_some().then(|| took.as_nanos() as u64);
+        }
         if analysis.plan().is_none_or(|plan| plan.rounds_done == 0) {
             // It will not be stored.
             analysis.command.clear();

@@ -164,6 +164,7 @@ impl PlanFacts {
             started_unix_ns: plan.started_unix_ns,
             // A guest's clock is not the host's.
             took_ns: took_ns.filter(|_| !plan.has_guests()),
+            simulated_ns: None,
             ended: plan.ended,
             measure: plan.plan.measure.clone(),
             durations_ns: plan.plan.works.iter().map(|work| plan.plan.duration_ns(work)).collect(),
@@ -191,7 +192,8 @@ fn in_lab_ns(plan: &SampledPlan) -> Option<u64> {
     }
     let Measure { turns_ns, until_decided, budget_ns, .. } = &plan.plan.measure;
     let runs = if turns_ns.is_some() { 1 } else { plan.plan.variants.len() as u64 };
-    let run_ns = |virtual_ns: u64| LAB_RUN_NS.saturating_add(virtual_ns.saturating_mul(LAB_SLOWDOWN));
+    let run_ns =
+        |virtual_ns: u64| LAB_RUN_NS.saturating_add(virtual_ns.saturating_mul(LAB_SLOWDOWN));
     let round_ns = plan.plan.run_times_ns().map(run_ns).fold(0, u64::saturating_add);
     let seeds_ns = round_ns.saturating_mul(runs).saturating_mul(plan.plan.lab.seeds.into());
     // More seeds are added until the budget ends.

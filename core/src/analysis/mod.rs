@@ -109,6 +109,9 @@ pub struct PlanFacts {
     pub started_unix_ns: u64,
     /// From the start to the end of the last measured run; `None` without one.
     pub took_ns: Option<u64>,
+    /// The host's time for the rounds of a plan in the lab; `None` unless this process made all of them.
+    #[serde(skip)]
+    pub simulated_ns: Option<u64>,
     /// `None`: it still runs, or its process was killed.
     pub ended: Option<PlanEnd>,
     pub measure: Measure,

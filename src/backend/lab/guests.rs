@@ -8,7 +8,7 @@ mod spec;
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use crate::exec;
@@ -55,6 +55,8 @@ pub struct GuestManager {
     emulator: Emulator,
     folder: Folder,
     answers: Answers,
+    /// The number of runs that these answered.
+    looked_up: AtomicUsize,
     /// This program as guests have it, and its digest.
     program: Vec<Arc<Packed>>,
     program_digest: String,
@@ -165,6 +167,7 @@ impl GuestManager {
             emulator,
             folder,
             answers: Answers::new(results, shared, answers::differing(&home)),
+            looked_up: AtomicUsize::new(0),
             program_digest: initrd::digest_of(&program),
             program: program.into_iter().map(Arc::new).collect(),
             archives: Mutex::default(),
@@ -347,6 +350,7 @@ impl GuestManager {
         let exact = |output| Ok(Measured { output, asked: machine.asked(GuestTime::Exact) });
         let may_look_up = !self.mode.again && !self.mode.verify && self.time == Time::Virtual;
         if may_look_up && let Some(output) = self.answers.own(&key) {
+            self.looked_up.fetch_add(1, Relaxed);
             return exact(output);
         }
         let cell = machine.key(&any_seed(&spec_of_guest)?);
@@ -355,7 +359,10 @@ impl GuestManager {
         }
         let theirs = if may_look_up { self.answers.shared(&key) } else { None };
         let theirs = match theirs {
-            Some(SharedAnswer { output, is_to_check: false }) => return exact(output),
+            Some(SharedAnswer { output, is_to_check: false }) => {
+                self.looked_up.fetch_add(1, Relaxed);
+                return exact(output);
+            }
             to_check => to_check,
         };
         let (output, time) = self.run_guest(&machine, &text, spec, cancel, FIRST)?;
@@ -395,6 +402,10 @@ impl GuestManager {
         bytes.push(b'\n');
         bytes.extend(&output.bytes);
         self.answers.keep(key, &bytes, theirs).map_err(LabError::Cache)
+    }
+
+    pub fn looked_up(&self) -> usize {
+        self.looked_up.load(Relaxed)
     }
 
     pub fn end_shared_cache(&self) -> Option<CacheReport> {

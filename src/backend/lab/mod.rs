@@ -119,6 +119,10 @@ impl Backend for Lab {
         self.queue.add(specs);
     }
 
+    fn looked_up(&self) -> usize {
+        self.guests.looked_up()
+    }
+
     fn run(&mut self, spec: &RunSpec, cancel: &AtomicBool, on_news: &mut News) -> RunEnd {
         let guests = &self.guests;
         let on_poll = &mut || {

@@ -49,7 +49,8 @@ pub fn plans(analysis: &Analysis, page: &mut Page) {
         let measure = &plan.measure;
         let warmup = show_duration(measure.warmup_ns);
         let [first, last] = [plan.durations_ns.first(), plan.durations_ns.last()];
-        let [first, last] = [first, last].map(|ns| show_duration(*ns.unwrap_or(&measure.duration_ns)));
+        let [first, last] =
+            [first, last].map(|ns| show_duration(*ns.unwrap_or(&measure.duration_ns)));
         let each = if first == last { first } else { format!("{first} to {last}") };
         let measured = phrases::plan(analysis, plan);
         let measured = format!("{measured}; each run {each} after {warmup} of warm-up");

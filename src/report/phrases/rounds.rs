@@ -53,7 +53,10 @@ pub fn decides(analysis: &Analysis, tally: &Tally) -> Option<String> {
 pub fn in_all(analysis: &Analysis, needed: Needed) -> String {
     let each = each(analysis);
     let took_ns = match (analysis.plans.as_slice(), analysis.hosts.as_slice()) {
-        ([plan], []) => plan.took_ns.filter(|took_ns| *took_ns > 0 && plan.rounds_done > 0),
+        ([plan], []) => {
+            let took_ns = plan.took_ns.or(plan.simulated_ns);
+            took_ns.filter(|took_ns| *took_ns > 0 && plan.rounds_done > 0)
+        }
         _ => None,
     };
     let time = |rounds: u32| {
@@ -194,7 +197,7 @@ fn options(plan: &PlanFacts, rounds: u32) -> String {
         options.push_str(&format!(" --duration {}", show_duration(plan.measure.duration_ns)));
     }
     if let Some(budget_ns) = plan.measure.budget_ns {
-        let took_ns = plan.took_ns.unwrap_or(budget_ns).max(1);
+        let took_ns = plan.took_ns.or(plan.simulated_ns).unwrap_or(budget_ns).max(1);
         let needed_ns =
             u128::from(took_ns) * u128::from(rounds) / u128::from(plan.rounds_done.max(1));
         // A minute more, since rounds are not alike.

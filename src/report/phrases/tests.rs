@@ -470,6 +470,15 @@ fn a_plan_is_described_by_its_rounds_time_and_machine() {
 }
 
 #[test]
+fn more_rounds_in_the_lab_take_the_hosts_time_where_all_were_made_now() {
+    let mut analysis = testing::ordinary();
+    analysis.plans[0].took_ns = None;
+    assert_eq!(in_all(&analysis, Needed::About(30)), "about 30 rounds in all");
+    analysis.plans[0].simulated_ns = Some(100_000_000_000);
+    assert_eq!(in_all(&analysis, Needed::About(30)), "about 30 rounds in all (5 min)");
+}
+
+#[test]
 fn times_have_two_units() {
     let cases = [
         (450_000_000, "450ms"),

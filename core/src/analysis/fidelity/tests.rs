@@ -213,6 +213,9 @@ fn sides_that_say_nothing_are_refused() {
     };
     let longer = changed(|plan| plan.plan.measure.duration_ns *= 2);
     assert!(matches!(longer, FidelityError::NotSameWork { .. }), "{longer:?}");
+    let mut own = lab.clone();
+    own.cells.iter_mut().for_each(|cell| cell.work.lab_duration_ns = Some(1));
+    assert_eq!(check(one(&host), one(&own)), Ok(()), "a work may have another duration in the lab");
     let knobs = changed(|plan| {
         plan.cells[1].variant.knobs.insert("nice".to_string(), Value::Int(5));
     });
