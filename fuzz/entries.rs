@@ -172,7 +172,7 @@ pub fn trace(bytes: &[u8]) {
             settings: &BTreeMap::new(),
             title: "fuzz",
             is_named,
-            costs_ns: &[],
+            fits: &[],
         };
         let Some(captured) = plan::captured(&asked) else { return };
         check(&captured.text);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::model::{CpuSet, TaskScore, Trace, TracedTask, Watched};
-use crate::plan::{self, Asked, Captured, Settings};
+use crate::plan::{self, Asked, Captured, Fit, Settings};
 use crate::report::clean;
 use crate::report::numbers::counted;
 use crate::report::score::cost;
@@ -151,8 +151,8 @@ impl CaptureArgs {
         match &self.output {
             Some(path) if self.check => {
                 let wall_ns = source.trace.to_ns.saturating_sub(source.trace.from_ns);
-                let again = |costs_ns: &[u64]| {
-                    let captured = source.plan(self.names, costs_ns)?;
+                let again = |fits: &[Fit]| {
+                    let captured = source.plan(self.names, fits)?;
                     self.write(&captured, Some(begin(path)?))
                 };
                 capture_check::check(path, &captured, wall_ns, source.more, again)
@@ -229,10 +229,10 @@ impl Source {
         Ok(Source { trace, tasks, settings, title: meant.watched.title(), unseen, more, said })
     }
 
-    fn plan(&self, is_named: bool, costs_ns: &[u64]) -> Result<Captured, Failure> {
+    fn plan(&self, is_named: bool, fits: &[Fit]) -> Result<Captured, Failure> {
         let Source { trace, tasks, settings, title, .. } = self;
         let title = if is_named { title.as_str() } else { "captured" };
-        let asked = Asked { trace, tasks, settings, title, is_named, costs_ns };
+        let asked = Asked { trace, tasks, settings, title, is_named, fits };
         plan::captured(&asked).ok_or_else(|| {
             Failure::here(self.unseen, format!("{}, and other threads may do more", self.more))
         })

@@ -4,8 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::model::{Trace, TraceWhat, TracedTask, Watched, show_duration};
-use crate::plan::{self, Captured, Likeness, USUAL_COST_NS};
-
+use crate::plan::{self, Captured, Fit, Likeness};
 use crate::sys::scratch;
 
 use super::capture_record::{Recorded, part_of, record};
@@ -15,24 +14,23 @@ use super::{Failure, table, terminal};
 const MIN_SCORE: f64 = 0.80;
 /// After the start of its last worker the replay has a beginning of its own.
 const SETTLE_NS: u64 = 500_000_000;
-/// The replay that shows what a replay needs.
-const FIRST_NS: u64 = 3_000_000_000;
+/// Replays that show what a replay needs.
+const FITS: usize = 5;
+const FIT_NS: u64 = 3_000_000_000;
 const MAX_REPLAY_NS: u64 = 10_000_000_000;
 
-/// Prints how like the load, which took so long, the replay of its plan is. A first replay shows what the replay itself
-/// needs of a CPU; `again` writes the plan without that. `more` says how to see more of the load.
+/// Prints how like the load, which took so long, the replay of its plan is. Short replays before it show what the replay
+/// itself needs of a CPU, and which wakeups it lacks; `again` writes the plan that makes up for that. `more` says how to
+/// see more of the load.
 pub fn check(
     path: &Path,
     captured: &Captured,
     wall_ns: u64,
     more: &str,
-    again: impl Fn(&[u64]) -> Result<(), Failure>,
+    again: impl Fn(&[Fit]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let replay_ns = wall_ns.clamp(1_000_000_000, MAX_REPLAY_NS) / 1_000_000 * 1_000_000;
-    let first = compare(path, captured, replay_ns.min(FIRST_NS))?;
-    let cost_ns =
-        |role: &Likeness| (USUAL_COST_NS as i64 + role.excess_ns().unwrap_or(0)).max(0) as u64;
-    again(&first.iter().map(cost_ns).collect::<Vec<_>>())?;
+    again(&best_fits(path, captured, replay_ns.min(FIT_NS), &again)?)?;
     let rows = compare(path, captured, replay_ns)?;
     let score = plan::likeness_score(&rows);
     let (table, time) = (render(&rows), show_duration(replay_ns));
@@ -42,6 +40,29 @@ pub fn check(
         return Err(Failure::here(text, format!("the table says where; {more}")));
     }
     Ok(())
+}
+
+/// The fits, one for each role, whose replay was most like the load.
+fn best_fits(
+    path: &Path,
+    captured: &Captured,
+    replay_ns: u64,
+    again: &impl Fn(&[Fit]) -> Result<(), Failure>,
+) -> Result<Vec<Fit>, Failure> {
+    let mut fits = vec![Fit::USUAL; captured.roles.len()];
+    let (mut best, mut best_score) = (fits.clone(), 0.0);
+    for number in 0..FITS {
+        if number > 0 {
+            again(&fits)?;
+        }
+        let rows = compare(path, captured, replay_ns)?;
+        let score = plan::likeness_score(&rows);
+        if score > best_score {
+            (best, best_score) = (fits.clone(), score);
+        }
+        fits = Fit::after(&fits, &captured.roles, &rows);
+    }
+    Ok(best)
 }
 
 /// Runs the plan, and compares each role.

@@ -43,7 +43,7 @@ use crate::model::{Lab, Measure, Plan, ProbeSpec, Raw, Topology, Twin, Value, Va
 
 pub use builtin::{Builtin, builtin, builtins, findings};
 pub use captured::{
-    Asked, Captured, Likeness, Settings, USUAL_COST_NS, captured, replayed, score as likeness_score,
+    Asked, Captured, Fit, Likeness, Settings, captured, replayed, score as likeness_score,
 };
 pub use configuration::{Configuration, TRUST as CACHE_TRUST, configuration};
 pub use error::{Faults, PlanError, PlanErrors};

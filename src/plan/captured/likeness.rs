@@ -1,9 +1,60 @@
 //! How like a load another one is, role by role. Pure.
 
+use super::Role;
 use super::threads::Threads;
 
 const MIN_BURSTS: usize = 200;
 const MAX_EXCESS_NS: i64 = 10_000;
+const MAX_PASSES: f64 = 32.0;
+const MIN_WORK: f64 = 0.1;
+const MAX_WORK: f64 = 10.0;
+
+/// How the passes of a role are replayed, so that the replay does what the load did.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fit {
+    /// The time that a pass of the replay itself needs of a CPU.
+    pub cost_ns: u64,
+    /// Passes of the replay for one of the load. A worker that finds its next post does not sleep, so fewer wakeups are
+    /// seen of as many passes; shorter and more ones make up for it.
+    pub passes: f64,
+    /// Work of the replay for as much of the load.
+    pub work: f64,
+}
+
+impl Fit {
+    /// As long as nothing was measured.
+    pub const USUAL: Fit = Fit { cost_ns: 1_500, passes: 1.0, work: 1.0 };
+
+    /// The work of a pass whose load worked for so long.
+    pub fn work_ns(self, load_ns: u64) -> u64 {
+        ((load_ns as f64 * self.work / self.passes) as u64).saturating_sub(self.cost_ns)
+    }
+
+    /// The better fits after a replay with these, one for each role.
+    pub fn after(before: &[Fit], roles: &[Role], rows: &[Likeness]) -> Vec<Fit> {
+        let woken = || roles.iter().zip(rows).filter(|(role, _)| role.is_woken).map(|(_, row)| row);
+        let sum = |each: fn(&Likeness) -> f64| woken().map(each).sum::<f64>();
+        // They wake each other, so all have one factor.
+        let more = ratio(sum(|row| row.load.wakeups_per_s), sum(|row| row.replay.wakeups_per_s));
+        let fit = |((before, role), row): ((&Fit, &Role), &Likeness)| {
+            let is_first = *before == Fit::USUAL;
+            if !role.is_woken && is_first {
+                let excess_ns = row.excess_ns().unwrap_or(0);
+                return Fit { cost_ns: before.cost_ns.saturating_add_signed(excess_ns), ..*before };
+            }
+            let passes = if role.is_woken { before.passes * more } else { 1.0 };
+            let work = before.work * ratio(row.load.cpus, row.replay.cpus);
+            let (passes, work) = (passes.clamp(1.0, MAX_PASSES), work.clamp(MIN_WORK, MAX_WORK));
+            Fit { passes, work, ..*before }
+        };
+        before.iter().zip(roles).zip(rows).map(fit).collect()
+    }
+}
+
+/// 1 where nothing can be said.
+fn ratio(load: f64, replay: f64) -> f64 {
+    if load > 0.0 && replay > 0.0 { load / replay } else { 1.0 }
+}
 
 /// The doings of a role, for comparisons. Times are sorted.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -18,7 +18,7 @@ use crate::workload;
 
 use super::fields::{MAX_SETS, MAX_TEXT_BYTES, MAX_TITLE_CHARS};
 use super::table::toml_text as quoted;
-pub use likeness::{Likeness, Profile, score};
+pub use likeness::{Fit, Likeness, Profile, score};
 use parts::{Queue, Seen, Sort, order as order_text, part_name, rounded, time};
 use threads::{Manner, PIECE_NS, Threads};
 
@@ -37,8 +37,6 @@ const REST_PARTS: u64 = 100;
 const WINDOWS: u64 = 9;
 /// Names of threads have no more bytes.
 const MAX_NAME: usize = 15;
-/// The time that a pass of a replay needs of a CPU by itself, where it was not measured.
-pub const USUAL_COST_NS: u64 = 1_500;
 /// Intervals of timers differ by no more, from the tenth to the ninetieth of a hundred.
 const TIMER_SPREAD: f64 = 0.05;
 const MIN_INTERVALS: usize = 20;
@@ -64,6 +62,8 @@ pub struct Captured {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Role {
     pub threads: u32,
+    /// Most of its wakeups are by roles of the plan.
+    pub is_woken: bool,
     pub profile: Profile,
 }
 
@@ -75,8 +75,8 @@ pub struct Asked<'a> {
     pub title: &'a str,
     /// Roles have the names of threads.
     pub is_named: bool,
-    /// By role the time that a pass of the replay itself needs of a CPU, where that is known.
-    pub costs_ns: &'a [u64],
+    /// By role, where a replay was measured.
+    pub fits: &'a [Fit],
 }
 
 /// The plan of these threads. `None`: none of them did anything.
@@ -90,6 +90,7 @@ pub fn captured(asked: &Asked) -> Option<Captured> {
             let (threads, wall_ns) = (&scene.threads, scene.wall_ns());
             let role = |(at, name): (usize, &String)| Role {
                 threads: threads.count(at),
+                is_woken: scene.is_woken(at),
                 profile: Profile::read(threads, at, name, wall_ns),
             };
             let roles = scene.names.iter().enumerate().map(role).collect();
@@ -244,9 +245,10 @@ impl Scene {
 
     fn set(&self, asked: &Asked, role: usize, order: &InOrder) -> (String, usize) {
         let name = quoted(&self.names[role]);
+        let fit = asked.fits.get(role).copied().unwrap_or(Fit::USUAL);
         let mut text = format!(
             "\n# {}\n[[workload.set]]\nname = {name}\nuse = \"steps\"\n",
-            self.comment(role)
+            self.comment(role, fit)
         );
         let count = self.threads.count(role).max(1);
         if count != 1 {
@@ -261,7 +263,6 @@ impl Scene {
         entries.iter().for_each(|sort| *used.entry(sort).or_default() += 1);
         let mut by_use: Vec<(&Sort, usize)> = used.into_iter().collect();
         by_use.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
-        let cost_ns = asked.costs_ns.get(role).copied().unwrap_or(USUAL_COST_NS);
         let timer = self.timer(role);
         let mut steps: Vec<String> = Vec::new();
         for (number, (sort, _)) in by_use.iter().enumerate() {
@@ -278,7 +279,7 @@ impl Scene {
             steps.push(format!("part {}", part_name(number)));
             steps.extend(wait);
             let post = |queue| format!("{} {}", order.words(queue)[1], self.queue_name(queue));
-            steps.extend(samples.work(sort, cost_ns, post));
+            steps.extend(samples.work(sort, fit, post));
         }
         if steps.is_empty() {
             // No whole stretch of work was seen of one that sleeps.
@@ -493,16 +494,28 @@ impl Scene {
         knobs
     }
 
-    /// Everything that a reader wants to know of a role.
-    fn comment(&self, role: usize) -> String {
-        let profile = Profile::read(&self.threads, role, "", self.wall_ns());
-        let mut text = format!("{:.3} CPUs, {:.1} wakeups/s", profile.cpus, profile.wakeups_per_s);
+    /// How often each role woke this one; `None`: nobody of the plan.
+    fn wakers(&self, role: usize) -> BTreeMap<Option<usize>, usize> {
         let pieces = &self.threads.pieces;
         let own = pieces.iter().filter(|piece| piece.role == role && !piece.goes_on);
-        let mut by: BTreeMap<Option<usize>, usize> = BTreeMap::new();
+        let mut by = BTreeMap::new();
         for piece in own {
-            *by.entry(piece.by.map(|by| self.threads.pieces[by].role)).or_default() += 1;
+            *by.entry(piece.by.map(|by| pieces[by].role)).or_default() += 1;
         }
+        by
+    }
+
+    fn is_woken(&self, role: usize) -> bool {
+        let by = self.wakers(role);
+        let all: usize = by.values().sum();
+        all > 0 && 2 * by.get(&None).copied().unwrap_or(0) <= all
+    }
+
+    /// Everything that a reader wants to know of a role.
+    fn comment(&self, role: usize, fit: Fit) -> String {
+        let profile = Profile::read(&self.threads, role, "", self.wall_ns());
+        let mut text = format!("{:.3} CPUs, {:.1} wakeups/s", profile.cpus, profile.wakeups_per_s);
+        let by = self.wakers(role);
         let all: usize = by.values().sum();
         let mut by: Vec<(Option<usize>, usize)> = by.into_iter().collect();
         by.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -517,6 +530,11 @@ impl Scene {
             text += ": never slept";
         } else if !shares.is_empty() {
             text += &format!(": {}", shares.join(", "));
+        }
+        if fit.passes != 1.0 || fit.work != 1.0 {
+            let Fit { passes, work, .. } = fit;
+            text +=
+                &format!("; fitted: {passes:.2} passes for one, with {work:.2} of its work in all");
         }
         text
     }

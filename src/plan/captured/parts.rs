@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::likeness::Fit;
 use super::threads::Piece;
 
 /// Values of a distribution: the means of as many equal parts of what was seen.
@@ -126,9 +127,9 @@ impl Samples {
         self.works_ns.len() < MIN_SAMPLES
     }
 
-    /// The steps after the wait. `cost_ns`: what the replay itself needs of a CPU; `post`: as `post NAME`.
-    pub fn work(&self, sort: &Sort, cost_ns: u64, post: impl Fn(Queue) -> String) -> Vec<String> {
-        let works_ns = means(self.works_ns.iter().map(|ns| ns.saturating_sub(cost_ns)).collect());
+    /// The steps after the wait. `post`: as `post NAME`.
+    pub fn work(&self, sort: &Sort, fit: Fit, post: impl Fn(Queue) -> String) -> Vec<String> {
+        let works_ns = means(self.works_ns.iter().map(|ns| fit.work_ns(*ns)).collect());
         let mean_ns = works_ns.iter().sum::<u64>() as f64 / works_ns.len().max(1) as f64;
         let count = self.works_ns.len().max(1) as f64;
         let burn = |share: f64| {

@@ -34,8 +34,17 @@ fn waking(by: Waker, tid: i32) -> TraceWhat {
 }
 
 fn capture(trace: &Trace, tasks: &[TracedTask], is_named: bool) -> Option<Captured> {
+    capture_fitted(trace, tasks, is_named, Fit { cost_ns: 0, ..Fit::USUAL })
+}
+
+fn capture_fitted(
+    trace: &Trace,
+    tasks: &[TracedTask],
+    is_named: bool,
+    fit: Fit,
+) -> Option<Captured> {
     let settings = BTreeMap::new();
-    captured(&Asked { trace, tasks, settings: &settings, title: "t", is_named, costs_ns: &[0; 9] })
+    captured(&Asked { trace, tasks, settings: &settings, title: "t", is_named, fits: &[fit; 9] })
 }
 
 /// The steps of each set and its order, as the plan's parser reads them.
@@ -537,4 +546,54 @@ fn likeness_is_the_least_where_a_role_does_nothing() {
     assert_eq!(likeness(load.clone()), 1.0);
     assert_eq!(likeness(Profile::default()), 0.0);
     assert_eq!(likeness(Profile { cpus: 0.25, ..load.clone() }), 0.9);
+}
+
+#[test]
+fn a_fit_makes_up_for_the_wakeups_and_the_work_that_a_replay_lacks() {
+    let profile = |cpus, wakeups_per_s, burst_ns| Profile {
+        cpus,
+        wakeups_per_s,
+        bursts_ns: vec![burst_ns; 300],
+        ..Profile::default()
+    };
+    let load =
+        [profile(1.0, 3_000.0, 9_000), profile(0.5, 1_000.0, 9_000), profile(0.1, 10.0, 9_000)];
+    let roles: Vec<Role> = load
+        .iter()
+        .map(|load| Role { threads: 1, is_woken: load.cpus > 0.1, profile: load.clone() })
+        .collect();
+    let after = |fits: &[Fit], replay: [Profile; 3]| {
+        let rows = load.iter().cloned().zip(replay);
+        let rows: Vec<Likeness> = rows.map(|(load, replay)| Likeness::new(load, replay)).collect();
+        Fit::after(fits, &roles, &rows)
+    };
+    let half =
+        [profile(0.5, 1_500.0, 18_000), profile(1.0, 500.0, 9_000), profile(0.2, 10.0, 10_000)];
+    let usual = [Fit::USUAL; 3];
+    let first = after(&usual, half.clone());
+    let woken = |work| Fit { passes: 2.0, work, ..Fit::USUAL };
+    assert_eq!(first, [woken(2.0), woken(0.5), Fit { cost_ns: 2_500, ..Fit::USUAL }]);
+    // What nobody of the plan wakes keeps its passes; its work is fitted once its cost is known.
+    let second = after(&first, half);
+    assert_eq!((second[0].passes, second[0].work), (4.0, 4.0));
+    assert_eq!(second[2], Fit { cost_ns: 2_500, work: 0.5, passes: 1.0 });
+    // A replay that shows nothing changes nothing, and no factor grows without end.
+    assert_eq!(after(&usual, [(); 3].map(|()| Profile::default())), usual);
+    let little = || [(); 3].map(|()| profile(0.001, 1.0, 9_000));
+    assert_eq!((after(&usual, little())[0].passes, after(&usual, little())[0].work), (32.0, 10.0));
+
+    assert_eq!(woken(1.5).work_ns(100_000), 75_000 - 1_500);
+    assert_eq!(woken(1.0).work_ns(2_000), 0);
+}
+
+#[test]
+fn a_fitted_plan_says_so_and_has_that_part_of_the_work() {
+    let tasks = [traced(1, "app", "timer"), traced(2, "app", "app")];
+    assert!(!capture(&pair(), &tasks, true).unwrap().text.contains("fitted"));
+    let fit = Fit { cost_ns: 0, passes: 2.0, work: 1.5 };
+    let captured = capture_fitted(&pair(), &tasks, true, fit).unwrap();
+    assert_eq!(captured.roles.iter().map(|role| role.is_woken).collect::<Vec<_>>(), [true, false]);
+    let comment = "100 % by app-timer; fitted: 2.00 passes for one, with 1.50 of its work in all\n";
+    assert!(captured.text.contains(comment), "{}", captured.text);
+    assert_eq!(sets(&captured.text)[0].1[2], "burn 2.25ms");
 }
