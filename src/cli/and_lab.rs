@@ -90,10 +90,12 @@ fn lab_request(
         None => plan.clone(),
     };
     let mut request = args.request(source, Purpose::Run);
-    if let Some((_, started @ PlanStarted { plan, .. })) = stored {
+    if let Some((_, PlanStarted { plan, .. })) = stored {
+        // One that was asked for has replaced those of works.
+        let is_asked = plan.works.iter().all(|work| work.lab_duration_ns.is_none());
         request.aa = plan.aa;
         request.measure = MeasureRequest {
-            duration: replaced_duration(started),
+            duration: is_asked.then(|| show_duration(plan.measure.duration_ns)),
             budget: plan.measure.budget_ns.map(show_duration),
             ..MeasureRequest::default()
         };
@@ -104,15 +106,6 @@ fn lab_request(
     request.lab.machine = request.lab.machine.or(twin);
     request.backend = Some(SampledPlan::LAB.to_string());
     Ok(request)
-}
-
-/// The duration of a stored plan if it is not that of its text: in the lab a text may have others for its works.
-fn replaced_duration(started: &PlanStarted) -> Option<String> {
-    let PlanStarted { source, environment, plan, id, .. } = started;
-    let written = plan::parse(id, source, Some(&environment.topology), session::known());
-    let written_ns = written.ok().map(|plan| plan.measure.duration_ns);
-    let duration_ns = plan.measure.duration_ns;
-    (written_ns != Some(duration_ns)).then(|| show_duration(duration_ns))
 }
 
 /// Measures the plan on this machine, and returns its id. Its report is a text; other formats hold both.

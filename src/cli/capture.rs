@@ -46,7 +46,8 @@ pub struct CaptureArgs {
     /// Roles have the names of their processes and threads, and the plan that of the command or the file
     #[arg(long)]
     names: bool,
-    /// Run the plan here for as long, and say how like the load it is; exits with 3 where it is not
+    /// Fit the plan to the load by five short replays here, run it for as long, and say how like the load it is; exits
+    /// with 3 where it is not
     #[arg(long, requires = "output")]
     check: bool,
     /// The command and its arguments
@@ -79,6 +80,11 @@ pub fn run(args: &CaptureArgs) -> Result<(), Failure> {
 
 fn begin(path: &Path) -> Result<NewFile, Failure> {
     Ok(NewFile::begin(path).map_err(|error| SessionError::unwritten(path, &error))?)
+}
+
+fn write_whole(path: &Path, mut file: NewFile, captured: &Captured) -> Result<(), Failure> {
+    let written = file.write_all(captured.text.as_bytes()).and_then(|()| file.finish());
+    Ok(written.map_err(|error| SessionError::unwritten(path, &error))?)
 }
 
 /// The tasks that are asked for.
@@ -151,11 +157,11 @@ impl CaptureArgs {
         match &self.output {
             Some(path) if self.check => {
                 let wall_ns = source.trace.to_ns.saturating_sub(source.trace.from_ns);
-                let again = |fits: &[Fit]| {
+                let write = |path: &Path, fits: &[Fit]| {
                     let captured = source.plan(self.names, fits)?;
-                    self.write(&captured, Some(begin(path)?))
+                    write_whole(path, begin(path)?, &captured)
                 };
-                capture_check::check(path, &captured, wall_ns, source.more, again)
+                capture_check::check(path, &captured, wall_ns, source.more, write)
             }
             _ => Ok(()),
         }
@@ -163,10 +169,7 @@ impl CaptureArgs {
 
     fn write(&self, captured: &Captured, file: Option<NewFile>) -> Result<(), Failure> {
         match (file, &self.output) {
-            (Some(mut file), Some(path)) => {
-                let written = file.write_all(captured.text.as_bytes()).and_then(|()| file.finish());
-                Ok(written.map_err(|error| SessionError::unwritten(path, &error))?)
-            }
+            (Some(file), Some(path)) => write_whole(path, file, captured),
             _ => Ok(io::stdout().lock().write_all(captured.text.as_bytes())?),
         }
     }

@@ -20,17 +20,18 @@ const FIT_NS: u64 = 3_000_000_000;
 const MAX_REPLAY_NS: u64 = 10_000_000_000;
 
 /// Prints how like the load, which took so long, the replay of its plan is. Short replays before it show what the replay
-/// itself needs of a CPU, and which wakeups it lacks; `again` writes the plan that makes up for that. `more` says how to
-/// see more of the load.
+/// itself needs of a CPU, and which wakeups it lacks; `write` writes the plan that makes up for that to a file. `more`
+/// says how to see more of the load.
 pub fn check(
     path: &Path,
     captured: &Captured,
     wall_ns: u64,
     more: &str,
-    again: impl Fn(&[Fit]) -> Result<(), Failure>,
+    write: impl Fn(&Path, &[Fit]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let replay_ns = wall_ns.clamp(1_000_000_000, MAX_REPLAY_NS) / 1_000_000 * 1_000_000;
-    again(&best_fits(path, captured, replay_ns.min(FIT_NS), &again)?)?;
+    write(path, &best_fits(captured, replay_ns.min(FIT_NS), &write)?)?;
+    terminal::message(&format!("check: the plan runs here for {}", show_duration(replay_ns)));
     let rows = compare(path, captured, replay_ns)?;
     let score = plan::likeness_score(&rows);
     let (table, time) = (render(&rows), show_duration(replay_ns));
@@ -44,23 +45,24 @@ pub fn check(
 
 /// The fits, one for each role, whose replay was most like the load.
 fn best_fits(
-    path: &Path,
     captured: &Captured,
     replay_ns: u64,
-    again: &impl Fn(&[Fit]) -> Result<(), Failure>,
+    write: &impl Fn(&Path, &[Fit]) -> Result<(), Failure>,
 ) -> Result<Vec<Fit>, Failure> {
+    let folder = scratch::Folder::new(None)?;
+    let path = folder.path().join("fit.toml");
     let mut fits = vec![Fit::USUAL; captured.roles.len()];
     let (mut best, mut best_score) = (fits.clone(), 0.0);
-    for number in 0..FITS {
-        if number > 0 {
-            again(&fits)?;
-        }
-        let rows = compare(path, captured, replay_ns)?;
+    for number in 1..=FITS {
+        let time = show_duration(replay_ns);
+        terminal::message(&format!("check: fit {number} of {FITS}, a replay of {time}"));
+        write(&path, &fits)?;
+        let rows = compare(&path, captured, replay_ns)?;
         let score = plan::likeness_score(&rows);
         if score > best_score {
             (best, best_score) = (fits.clone(), score);
         }
-        fits = Fit::after(&fits, &captured.roles, &rows);
+        fits = Fit::after(&fits, &rows, number == 1);
     }
     Ok(best)
 }
@@ -96,7 +98,6 @@ fn replay(path: &Path, folder: &Path, replay_ns: u64) -> Result<Recorded, Failur
         format!("--duration={}", show_duration(replay_ns)),
         path.display().to_string(),
     ];
-    terminal::message(&format!("check: the plan runs here for {}", show_duration(replay_ns)));
     let limit_ns = replay_ns + 20_000_000_000;
     let shorter = |_| "fewer threads, or without --check: the plan is written".to_string();
     Ok(record(&Watched::Command(words.to_vec()), limit_ns, shorter)?.0)

@@ -140,8 +140,7 @@ pub fn plan(name: &str, columns: usize) -> Result<String, Failure> {
     if plan.finding.is_some() {
         // It runs in the lab, where rounds are seeds.
         plan.measure.rounds = plan.lab.seeds;
-    } else {
-        plan.leave_lab();
+        plan.has_lab_durations = true;
     }
     let runs = u64::from(plan.measure.rounds) * plan::cells(&plan).len() as u64;
     let seconds = runs * plan.mean_run_ns() / 1_000_000_000;

@@ -222,7 +222,8 @@ fn measure(plan: &Plan) -> String {
     });
     let mut own = Vec::new();
     others.for_each(|other| once(&mut own, other));
-    let others = if own.is_empty() { String::new() } else { format!(" ({})", own.join(", ")) };
+    let others =
+        if own.is_empty() { String::new() } else { format!(" (in the lab {})", own.join(", ")) };
     format!(
         "{}{decided}, each run {}{others}{} after {} of warm-up, seed {}{}",
         counted(measure.rounds, "round"),

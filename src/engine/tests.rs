@@ -704,7 +704,8 @@ fn a_variant_whose_result_is_lost_is_measured_in_turns_with_all_others() {
 #[test]
 fn a_run_is_as_long_as_its_work_is_in_the_lab() {
     let text = PLAN.replace("use = \"spin\"", "use = \"spin\"\nlab-duration = \"40ms\"");
-    let job = job_of(&text);
+    let mut job = job_of(&text);
+    job.started.plan.has_lab_durations = true;
     let mut seen = Seen::default();
     let (events, _) = collect(&job, &mut seen, usize::MAX);
     assert!(!events.is_empty());

@@ -167,9 +167,7 @@ impl<'w> Reader<'w, '_> {
         let mut sets = Sets::default();
         let solo = self.solo(&mut table);
         let llcs = Llcs::take(&mut table, self.faults).or(llcs);
-        let lab_duration = table.take_value(&LAB_DURATION, self.faults);
-        let lab_duration =
-            lab_duration.and_then(|(value, span)| Some((value.as_duration_ns()?, span)));
+        let lab_duration = self.lab_duration(&mut table);
         let default_name = if set_tables.is_empty() {
             self.single_set(table, &mut sets)
         } else {
@@ -206,8 +204,7 @@ impl<'w> Reader<'w, '_> {
         let Sets { sets, axes, loads, phases, .. } = sets;
         let (llcs, solo) = (llcs_span, solo.is_some());
         let cgroups = self.cgroups.needed(&own_cgroups(&sets));
-        let sound = true;
-        let draft = Draft {
+        Some(Draft {
             name,
             span,
             sets,
@@ -218,9 +215,14 @@ impl<'w> Reader<'w, '_> {
             lab_duration,
             cgroups,
             solo,
-            sound,
-        };
-        Some(draft)
+            sound: true,
+        })
+    }
+
+    /// With its place.
+    fn lab_duration(&mut self, table: &mut Table) -> Option<(u64, Span)> {
+        let (value, span) = table.take_value(&LAB_DURATION, self.faults)?;
+        Some((value.as_duration_ns()?, span))
     }
 
     /// The place where solo runs are asked for.

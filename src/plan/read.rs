@@ -158,6 +158,7 @@ fn read(
         report_format,
         probes,
         lab,
+        has_lab_durations: false,
         expectations,
         finding,
         aa: false,

@@ -13,8 +13,7 @@ const MIN_BLOCKS: u64 = 2;
 /// The first reason why they cannot; nothing of a plan without turns.
 pub fn turns_fit(plan: &Plan) -> Result<(), ValueError> {
     let Some(block_ns) = plan.measure.turns_ns else { return Ok(()) };
-    let all_ns = plan.works.iter().map(|work| plan.duration_ns(work));
-    let duration_ns = all_ns.min().unwrap_or(plan.measure.duration_ns);
+    let duration_ns = plan.measure.duration_ns;
     if block_ns.saturating_mul(MIN_BLOCKS) > duration_ns {
         let (block, duration) = (show_duration(block_ns), show_duration(duration_ns));
         let message =
@@ -26,6 +25,16 @@ pub fn turns_fit(plan: &Plan) -> Result<(), ValueError> {
             format!("at least: duration = \"{}\"", show_duration(MIN_BLOCKS * block_ns))
         };
         return wrong(message, hint);
+    }
+    let lab_duration = |work: &Work| Some((work.label(), work.lab_duration_ns?));
+    let is_short = |(_, ns): &(String, u64)| block_ns.saturating_mul(MIN_BLOCKS) > *ns;
+    if let Some((label, ns)) = plan.works.iter().filter_map(lab_duration).find(is_short) {
+        let [has, block] = [ns, block_ns].map(show_duration);
+        let message = format!(
+            "in the lab {} has {has} and needs {MIN_BLOCKS} blocks of {block}",
+            quoted_start(&label)
+        );
+        return wrong(message, "lengthen `lab-duration`, or leave it out".to_string());
     }
     if let Some(probe) = plan.probes.first() {
         let message = format!("`{probe}` counts over a whole run, and cannot divide it by variant");
@@ -83,7 +92,7 @@ fn work_fits(plan: &Plan, work: &Work, turns: &Turns) -> Result<(), ValueError> 
         );
         let block_ns = Turns::block_ns_for(operation_ns);
         let min_ns = block_ns.saturating_mul(MIN_BLOCKS);
-        let duration = if min_ns > plan.duration_ns(work) {
+        let duration = if min_ns > plan.measure.duration_ns {
             format!(" and duration = \"{}\"", show_duration(min_ns))
         } else {
             String::new()

@@ -256,7 +256,8 @@ impl Finished {
         let Finished { request, store, started, .. } = self;
         let mut analysis = analyse_variants(request, store, started, None, explaining)?;
         if let ([plan], Some(took)) = (&mut analysis.plans[..], self.end.took) {
-            plan.simulated_ns = plan.lab.is_some().then(|| took.as_nanos() as u64);
+            let is_here = plan.lab.is_some() && request.fleet.is_none();
+            plan.simulated_ns = is_here.then_some(took.as_nanos() as u64);
         }
         if analysis.plan().is_none_or(|plan| plan.rounds_done == 0) {
             // It will not be stored.

@@ -66,7 +66,8 @@ fn few_samples(work: &Work, set: &WorkerSet, pool: &Pool, plan: &Plan) -> Option
     let latencies = workload.histograms(params).iter();
     let headlines = latencies.filter(|latency| latency.importance == Importance::Headline);
     let metrics: Vec<String> = headlines.map(|latency| format!("{}_p99", latency.name)).collect();
-    let phase_ns = set.phase.map(|phase| phase.for_ns.unwrap_or(duration_ns - phase.at_ns));
+    let phase_ns =
+        set.phase.map(|phase| phase.for_ns.unwrap_or(duration_ns.saturating_sub(phase.at_ns)));
     let active_ns = phase_ns.unwrap_or(duration_ns);
     let (samples, needed) =
         (per_s * active_ns as f64 / 1e9, HEADLINE_QUANTILE.samples_needed() as f64);

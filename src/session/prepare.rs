@@ -108,8 +108,7 @@ fn planned(
         if request.measure.until_decided || plan.measure.until_decided && !is_fixed {
             plan.measure.budget_ns.get_or_insert(LAB_BUDGET_NS);
         }
-    } else {
-        plan.leave_lab();
+        plan.has_lab_durations = !plan.lab.realtime;
     }
     if capabilities.own_kernels {
         environment.kernel_release = backends::guest_kernels(&plan);

@@ -38,7 +38,7 @@ impl WorkKey<'_> {
     pub fn difference(&self, other: &WorkKey) -> Option<Difference> {
         let (plan, others) = (&self.plan.plan, &other.plan.plan);
         let times = [
-            ("duration", self.duration_ns(), other.duration_ns()),
+            ("duration", self.duration_ns(other), other.duration_ns(self)),
             ("warm-up", plan.measure.warmup_ns, others.measure.warmup_ns),
             ("window", plan.measure.window_ns, others.measure.window_ns),
             ("turns", plan.measure.turns_ns.unwrap_or(0), others.measure.turns_ns.unwrap_or(0)),
@@ -91,9 +91,10 @@ impl WorkKey<'_> {
     }
 
     /// The time that is compared: in the lab a work may have another one than on a host.
-    fn duration_ns(&self) -> u64 {
+    fn duration_ns(&self, other: &WorkKey) -> u64 {
         let plan = &self.plan.plan;
-        if self.mixed { plan.measure.duration_ns } else { plan.duration_ns(&self.cell.work) }
+        let is_mixed = self.mixed && self.plan.backend != other.plan.backend;
+        if is_mixed { plan.measure.duration_ns } else { plan.duration_ns(&self.cell.work) }
     }
 
     fn own_plan(&self) -> (String, String) {

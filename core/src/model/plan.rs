@@ -28,6 +28,9 @@ pub struct Plan {
     /// The guests of backend `lab`. Older plans that are stored without it had its first defaults.
     #[serde(default = "Lab::first_default", skip_serializing_if = "Lab::is_first_default")]
     pub lab: Lab,
+    /// It runs in virtual time, where works may have durations of their own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_lab_durations: bool,
     /// The plan's claims about its variants, in the order written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expectations: Vec<Expectation>,
@@ -123,7 +126,7 @@ pub struct Work {
     /// The number of last-level caches, from the first, on whose CPUs its workers run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llcs: Option<u32>,
-    /// The length of its runs in the lab; `None`, and on hosts: the plan's.
+    /// The length of its runs where [`Plan::has_lab_durations`]; `None`: the plan's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lab_duration_ns: Option<u64>,
     /// The cgroups of its sets and all above them, each after the one that it lies in.
@@ -306,14 +309,10 @@ pub struct RunKey {
 }
 
 impl Plan {
-    /// On hosts all runs have the plan's duration.
-    pub fn leave_lab(&mut self) {
-        self.works.iter_mut().for_each(|work| work.lab_duration_ns = None);
-    }
-
     /// The length of a work's runs without their warm-up.
     pub fn duration_ns(&self, work: &Work) -> u64 {
-        work.lab_duration_ns.unwrap_or(self.measure.duration_ns)
+        let of_work = work.lab_duration_ns.filter(|_| self.has_lab_durations);
+        of_work.unwrap_or(self.measure.duration_ns)
     }
 
     /// The times of a run of each work, warm-up included.

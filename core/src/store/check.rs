@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use super::error::StoreError;
 use crate::model::clean;
 use crate::model::{
-    Cell, Measure, Metric, PlanStarted, Reading, RunKey, RunResult, SampledPlan, Statistic,
-    Variant, Work,
+    Cell, Metric, Plan, PlanStarted, Reading, RunKey, RunResult, SampledPlan, Statistic, Variant,
+    Work,
 };
 
 const MAX_ID_CHARS: usize = 64;
@@ -25,7 +25,7 @@ pub fn plan(started: &PlanStarted) -> Result<(), StoreError> {
         let id = &started.id;
         return unsound(format!("the plan `{id}` is not the part of a plan that it says it is"));
     }
-    measure(&started.plan.measure)?;
+    measure(&started.plan)?;
     cells(started)
 }
 
@@ -43,13 +43,16 @@ pub fn id(id: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn measure(measure: &Measure) -> Result<(), StoreError> {
+fn measure(plan: &Plan) -> Result<(), StoreError> {
+    let measure = &plan.measure;
     if !(1..=MAX_ROUNDS).contains(&measure.rounds) {
         let rounds = measure.rounds;
         return unsound(format!("the plan has {rounds} rounds, not 1 to {MAX_ROUNDS}"));
     }
     let times = [("duration_ns", measure.duration_ns), ("window_ns", measure.window_ns)];
-    match times.into_iter().find(|(_, ns)| *ns == 0) {
+    let in_lab =
+        plan.works.iter().filter_map(|work| Some(("lab_duration_ns", work.lab_duration_ns?)));
+    match times.into_iter().chain(in_lab).find(|(_, ns)| *ns == 0) {
         Some((name, _)) => unsound(format!("the plan's {name} is 0")),
         None => Ok(()),
     }

@@ -1,6 +1,5 @@
 //! How like a load another one is, role by role. Pure.
 
-use super::Role;
 use super::threads::Threads;
 
 const MIN_BURSTS: usize = 200;
@@ -30,24 +29,25 @@ impl Fit {
         ((load_ns as f64 * self.work / self.passes) as u64).saturating_sub(self.cost_ns)
     }
 
-    /// The better fits after a replay with these, one for each role.
-    pub fn after(before: &[Fit], roles: &[Role], rows: &[Likeness]) -> Vec<Fit> {
-        let woken = || roles.iter().zip(rows).filter(|(role, _)| role.is_woken).map(|(_, row)| row);
+    /// The better fits after a replay with these, one for each role. `is_first`: the costs of passes are not known yet.
+    pub fn after(before: &[Fit], rows: &[Likeness], is_first: bool) -> Vec<Fit> {
+        let woken = || rows.iter().filter(|row| row.load.is_woken);
         let sum = |each: fn(&Likeness) -> f64| woken().map(each).sum::<f64>();
         // They wake each other, so all have one factor.
         let more = ratio(sum(|row| row.load.wakeups_per_s), sum(|row| row.replay.wakeups_per_s));
-        let fit = |((before, role), row): ((&Fit, &Role), &Likeness)| {
-            let is_first = *before == Fit::USUAL;
-            if !role.is_woken && is_first {
-                let excess_ns = row.excess_ns().unwrap_or(0);
-                return Fit { cost_ns: before.cost_ns.saturating_add_signed(excess_ns), ..*before };
+        let fit = |(before, row): (&Fit, &Likeness)| {
+            let is_woken = row.load.is_woken;
+            if let (true, false, Some(ns)) = (is_first, is_woken, row.excess_ns()) {
+                return Fit { cost_ns: before.cost_ns.saturating_add_signed(ns), ..*before };
             }
-            let passes = if role.is_woken { before.passes * more } else { 1.0 };
-            let work = before.work * ratio(row.load.cpus, row.replay.cpus);
-            let (passes, work) = (passes.clamp(1.0, MAX_PASSES), work.clamp(MIN_WORK, MAX_WORK));
-            Fit { passes, work, ..*before }
+            let passes = if is_woken { before.passes * more } else { before.passes };
+            // Who is never woken works as much as its CPU lets it, whatever its stretches are.
+            let is_busy = row.load.wakeups_per_s == 0.0;
+            let more_work = if is_busy { 1.0 } else { ratio(row.load.cpus, row.replay.cpus) };
+            let work = (before.work * more_work).clamp(MIN_WORK, MAX_WORK);
+            Fit { passes: passes.clamp(1.0, MAX_PASSES), work, ..*before }
         };
-        before.iter().zip(roles).zip(rows).map(fit).collect()
+        before.iter().zip(rows).map(fit).collect()
     }
 }
 
@@ -60,6 +60,8 @@ fn ratio(load: f64, replay: f64) -> f64 {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Profile {
     pub name: String,
+    /// Most of its wakeups are by threads that are watched, too.
+    pub is_woken: bool,
     pub cpus: f64,
     pub switches_per_s: f64,
     pub wakeups_per_s: f64,
@@ -74,6 +76,8 @@ impl Profile {
         let wall_s = wall_ns.max(1) as f64 / 1e9;
         let sum = |each: fn(&super::threads::Thread) -> u64| own().map(each).sum::<u64>() as f64;
         let pieces = threads.pieces.iter().filter(|piece| piece.role == role);
+        let woken = pieces.clone().filter(|piece| !piece.goes_on);
+        let by_others = woken.clone().filter(|piece| piece.by.is_some()).count();
         let bursts = threads.bursts.iter().filter(|(own, _)| *own == role);
         let mut bursts_ns: Vec<u64> = bursts.map(|(_, work_ns)| *work_ns).collect();
         let mut waits_ns: Vec<u64> = pieces.filter_map(super::threads::Piece::sleep_ns).collect();
@@ -81,6 +85,7 @@ impl Profile {
         waits_ns.sort_unstable();
         Profile {
             name: name.to_string(),
+            is_woken: by_others > 0 && 2 * by_others >= woken.count(),
             cpus: sum(|thread| thread.work_ns) / 1e9 / wall_s,
             switches_per_s: sum(|thread| thread.switches) / wall_s,
             wakeups_per_s: sum(|thread| thread.wakeups) / wall_s,

@@ -62,8 +62,6 @@ pub struct Captured {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Role {
     pub threads: u32,
-    /// Most of its wakeups are by roles of the plan.
-    pub is_woken: bool,
     pub profile: Profile,
 }
 
@@ -90,7 +88,6 @@ pub fn captured(asked: &Asked) -> Option<Captured> {
             let (threads, wall_ns) = (&scene.threads, scene.wall_ns());
             let role = |(at, name): (usize, &String)| Role {
                 threads: threads.count(at),
-                is_woken: scene.is_woken(at),
                 profile: Profile::read(threads, at, name, wall_ns),
             };
             let roles = scene.names.iter().enumerate().map(role).collect();
@@ -494,28 +491,16 @@ impl Scene {
         knobs
     }
 
-    /// How often each role woke this one; `None`: nobody of the plan.
-    fn wakers(&self, role: usize) -> BTreeMap<Option<usize>, usize> {
-        let pieces = &self.threads.pieces;
-        let own = pieces.iter().filter(|piece| piece.role == role && !piece.goes_on);
-        let mut by = BTreeMap::new();
-        for piece in own {
-            *by.entry(piece.by.map(|by| pieces[by].role)).or_default() += 1;
-        }
-        by
-    }
-
-    fn is_woken(&self, role: usize) -> bool {
-        let by = self.wakers(role);
-        let all: usize = by.values().sum();
-        all > 0 && 2 * by.get(&None).copied().unwrap_or(0) <= all
-    }
-
     /// Everything that a reader wants to know of a role.
     fn comment(&self, role: usize, fit: Fit) -> String {
         let profile = Profile::read(&self.threads, role, "", self.wall_ns());
         let mut text = format!("{:.3} CPUs, {:.1} wakeups/s", profile.cpus, profile.wakeups_per_s);
-        let by = self.wakers(role);
+        let pieces = &self.threads.pieces;
+        let own = pieces.iter().filter(|piece| piece.role == role && !piece.goes_on);
+        let mut by: BTreeMap<Option<usize>, usize> = BTreeMap::new();
+        for piece in own {
+            *by.entry(piece.by.map(|by| self.threads.pieces[by].role)).or_default() += 1;
+        }
         let all: usize = by.values().sum();
         let mut by: Vec<(Option<usize>, usize)> = by.into_iter().collect();
         by.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -531,7 +516,7 @@ impl Scene {
         } else if !shares.is_empty() {
             text += &format!(": {}", shares.join(", "));
         }
-        if fit.passes != 1.0 || fit.work != 1.0 {
+        if (fit.passes, fit.work) != (1.0, 1.0) {
             let Fit { passes, work, .. } = fit;
             text +=
                 &format!("; fitted: {passes:.2} passes for one, with {work:.2} of its work in all");

@@ -536,6 +536,7 @@ fn likeness_is_the_least_where_a_role_does_nothing() {
     }
     let load = Profile {
         name: "a".to_string(),
+        is_woken: false,
         cpus: 0.5,
         switches_per_s: 100.0,
         wakeups_per_s: 50.0,
@@ -550,40 +551,50 @@ fn likeness_is_the_least_where_a_role_does_nothing() {
 
 #[test]
 fn a_fit_makes_up_for_the_wakeups_and_the_work_that_a_replay_lacks() {
-    let profile = |cpus, wakeups_per_s, burst_ns| Profile {
+    let profile = |is_woken, cpus, wakeups_per_s, bursts: usize| Profile {
+        is_woken,
         cpus,
         wakeups_per_s,
-        bursts_ns: vec![burst_ns; 300],
+        bursts_ns: vec![(1e7 * cpus) as u64; bursts],
         ..Profile::default()
     };
-    let load =
-        [profile(1.0, 3_000.0, 9_000), profile(0.5, 1_000.0, 9_000), profile(0.1, 10.0, 9_000)];
-    let roles: Vec<Role> = load
-        .iter()
-        .map(|load| Role { threads: 1, is_woken: load.cpus > 0.1, profile: load.clone() })
-        .collect();
-    let after = |fits: &[Fit], replay: [Profile; 3]| {
+    // Two that wake each other, one with a timer, one of which little was seen, and one that never sleeps.
+    let load = [
+        profile(true, 1.0, 3_000.0, 300),
+        profile(true, 0.5, 1_000.0, 300),
+        profile(false, 0.0010, 10.0, 300),
+        profile(false, 0.2, 10.0, 10),
+        profile(false, 0.2, 0.0, 300),
+    ];
+    let after = |fits: &[Fit], replay: [Profile; 5], is_first| {
         let rows = load.iter().cloned().zip(replay);
         let rows: Vec<Likeness> = rows.map(|(load, replay)| Likeness::new(load, replay)).collect();
-        Fit::after(fits, &roles, &rows)
+        Fit::after(fits, &rows, is_first)
     };
-    let half =
-        [profile(0.5, 1_500.0, 18_000), profile(1.0, 500.0, 9_000), profile(0.2, 10.0, 10_000)];
-    let usual = [Fit::USUAL; 3];
-    let first = after(&usual, half.clone());
-    let woken = |work| Fit { passes: 2.0, work, ..Fit::USUAL };
-    assert_eq!(first, [woken(2.0), woken(0.5), Fit { cost_ns: 2_500, ..Fit::USUAL }]);
-    // What nobody of the plan wakes keeps its passes; its work is fitted once its cost is known.
-    let second = after(&first, half);
-    assert_eq!((second[0].passes, second[0].work), (4.0, 4.0));
-    assert_eq!(second[2], Fit { cost_ns: 2_500, work: 0.5, passes: 1.0 });
+    let replay = [
+        profile(true, 0.5, 1_500.0, 300),
+        profile(true, 1.0, 500.0, 300),
+        profile(false, 0.0011, 10.0, 300),
+        profile(false, 0.1, 10.0, 10),
+        profile(false, 0.1, 0.0, 300),
+    ];
+    let usual = [Fit::USUAL; 5];
+    let fit = |passes, work| Fit { passes, work, ..Fit::USUAL };
+    let first = after(&usual, replay.clone(), true);
+    let cost = Fit { cost_ns: 2_500, ..Fit::USUAL };
+    assert_eq!(first[..4], [fit(2.0, 2.0), fit(2.0, 0.5), cost, fit(1.0, 2.0)]);
+    let second = after(&first, replay, false);
+    assert_eq!(second[..2], [fit(4.0, 4.0), fit(4.0, 0.25)]);
+    assert_eq!(second[3], fit(1.0, 4.0));
+    assert!((second[2].work - 1.0 / 1.1).abs() < 1e-9 && second[2].cost_ns == 2_500);
+    assert_eq!((second[4].passes, second[4].work), (1.0, 1.0));
     // A replay that shows nothing changes nothing, and no factor grows without end.
-    assert_eq!(after(&usual, [(); 3].map(|()| Profile::default())), usual);
-    let little = || [(); 3].map(|()| profile(0.001, 1.0, 9_000));
-    assert_eq!((after(&usual, little())[0].passes, after(&usual, little())[0].work), (32.0, 10.0));
+    assert_eq!(after(&usual, [(); 5].map(|()| Profile::default()), true), usual);
+    let little = after(&usual, [(); 5].map(|()| profile(true, 0.001, 1.0, 300)), false);
+    assert_eq!(little[0], fit(32.0, 10.0));
 
-    assert_eq!(woken(1.5).work_ns(100_000), 75_000 - 1_500);
-    assert_eq!(woken(1.0).work_ns(2_000), 0);
+    assert_eq!(fit(2.0, 1.5).work_ns(100_000), 75_000 - 1_500);
+    assert_eq!(fit(2.0, 1.0).work_ns(2_000), 0);
 }
 
 #[test]
@@ -592,7 +603,8 @@ fn a_fitted_plan_says_so_and_has_that_part_of_the_work() {
     assert!(!capture(&pair(), &tasks, true).unwrap().text.contains("fitted"));
     let fit = Fit { cost_ns: 0, passes: 2.0, work: 1.5 };
     let captured = capture_fitted(&pair(), &tasks, true, fit).unwrap();
-    assert_eq!(captured.roles.iter().map(|role| role.is_woken).collect::<Vec<_>>(), [true, false]);
+    let woken = captured.roles.iter().map(|role| role.profile.is_woken);
+    assert_eq!(woken.collect::<Vec<_>>(), [true, false]);
     let comment = "100 % by app-timer; fitted: 2.00 passes for one, with 1.50 of its work in all\n";
     assert!(captured.text.contains(comment), "{}", captured.text);
     assert_eq!(sets(&captured.text)[0].1[2], "burn 2.25ms");

@@ -214,6 +214,7 @@ fn sides_that_say_nothing_are_refused() {
     let longer = changed(|plan| plan.plan.measure.duration_ns *= 2);
     assert!(matches!(longer, FidelityError::NotSameWork { .. }), "{longer:?}");
     let mut own = lab.clone();
+    own.plan.has_lab_durations = true;
     own.cells.iter_mut().for_each(|cell| cell.work.lab_duration_ns = Some(1));
     assert_eq!(check(one(&host), one(&own)), Ok(()), "a work may have another duration in the lab");
     let knobs = changed(|plan| {

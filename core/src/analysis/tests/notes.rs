@@ -64,7 +64,10 @@ fn changes() -> Vec<Change> {
         (|plan| plan.backend = text("lab"), Difference::Backend(text("local"), text("lab"))),
         (|plan| plan.plan.measure.duration_ns *= 2, time("duration", 5 * S, 10 * S)),
         (
-            |plan| plan.cells.iter_mut().for_each(|cell| cell.work.lab_duration_ns = Some(2 * S)),
+            |plan| {
+                plan.plan.has_lab_durations = true;
+                plan.cells.iter_mut().for_each(|cell| cell.work.lab_duration_ns = Some(2 * S));
+            },
             time("duration", 5 * S, 2 * S),
         ),
         (|plan| plan.plan.measure.warmup_ns = 0, time("warm-up", S, 0)),
