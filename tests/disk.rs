@@ -81,6 +81,27 @@ fn a_command_whose_disk_fails_is_done_or_says_why() {
     assert!(!met.is_empty(), "no fault met a command");
 }
 
+/// Reads of `run`, many of which are those of the check at its end: one that fails is not said to be another program's
+/// doing, and the results stay in the store.
+#[test]
+fn a_read_that_fails_is_not_called_damage_by_another_program() {
+    if !strace::works() {
+        return;
+    }
+    let trial = Trial::named("run");
+    let calls = strace::calls(&trial, &["pread64"]);
+    let mut failed = 0;
+    for call in calls.iter().rev().step_by(6) {
+        let (home, _) = trial.home();
+        let (output, log) = strace::inject(&trial, &home, call, "error=EIO");
+        failed += u32::from(log.contains("(INJECTED)"));
+        let said = stderr(&output);
+        assert!(!said.contains("another program wrote to"), "{call}: {said}");
+        assert!(!said.contains(".kept-"), "{call}: {said}");
+    }
+    assert!(failed > 10, "{failed} reads failed");
+}
+
 #[test]
 fn a_command_whose_disk_is_full_is_done_or_says_why() {
     let trials = Trial::all();

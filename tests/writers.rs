@@ -376,10 +376,18 @@ pub struct Trial {
 impl Trial {
     /// One for each writer that can run here.
     pub fn all() -> Vec<Trial> {
+        Trial::some(|_| true)
+    }
+
+    pub fn named(name: &str) -> Trial {
+        Trial::some(|writer| writer.name == name).pop().expect("a writer that can run anywhere")
+    }
+
+    fn some(wanted: impl Fn(&Writer) -> bool) -> Vec<Trial> {
         let apt = Rc::new(kernels::Machine::with_one_kernel());
         let is_amd64 = kernels::is_amd64();
         let here = WRITERS.iter().filter(|writer| is_amd64 || !writer.name.starts_with("kernel"));
-        here.filter_map(|writer| Trial::new(writer, &apt)).collect()
+        here.filter(|writer| wanted(writer)).filter_map(|writer| Trial::new(writer, &apt)).collect()
     }
 
     fn new(writer: &'static Writer, apt: &Rc<kernels::Machine>) -> Option<Trial> {
