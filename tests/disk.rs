@@ -171,6 +171,8 @@ fn check(
     match output.status.code() {
         Some(0) => assert!(is_done, "{place}"),
         Some(1..=3) => assert!(may_be_silent || said.contains("error: "), "{place}"),
+        // The loader of a program that is not static could not read a library.
+        Some(127) if said.contains("error while loading shared libraries") => {}
         _ => panic!("{place}: {:?}", output.status),
     }
 }

@@ -604,6 +604,27 @@ fn a_host_that_can_measure_nothing_says_why() {
 }
 
 #[test]
+fn the_folder_of_a_killed_controller_that_submitted_nothing_is_removed() {
+    let stubs = Stubs::new("");
+    // sbatch is asked whether it would take the job, and does not return.
+    let made = stubs.path("made");
+    let block = format!("--test-only) touch '{}'; exec sleep 50 ;;", made.display());
+    let text = fs::read_to_string(stubs.path("bin/sbatch")).unwrap();
+    stubs.put("sbatch", &text.replace("--test-only) exit 0 ;;", &block));
+    let mut controller = Controller::start(stubs.run(&[]), &stubs.home);
+    wait_for("sbatch", || made.exists().then_some(()));
+    controller.child.kill().unwrap();
+    controller.child.wait().unwrap();
+    let folders = || fs::read_dir(stubs.path(".local/state/schedlab/fleet")).unwrap().count();
+    assert_eq!(folders(), 1);
+    let restored = stdout(&stubs.schedlab("restore").output().unwrap());
+    assert!(restored.contains("of a killed run that had submitted nothing: removed"), "{restored}");
+    assert_eq!(folders(), 0);
+    let again = stdout(&stubs.schedlab("restore").output().unwrap());
+    assert!(again.starts_with("nothing to restore"), "{again}");
+}
+
+#[test]
 fn what_a_killed_controller_left_is_cancelled_and_its_answers_count() {
     let stubs = Stubs::new(MAKES_TASKS);
     let home = &stubs.home;

@@ -1,5 +1,5 @@
 //! The arrays that Slurm may have. Each is noted before it is submitted, so that the next schedlab can cancel
-//! what a killed one left.
+//! what a killed one left. So is the folder of a plan before it is made, until something is submitted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,9 @@ pub struct Journal {
     pub plan: String,
     /// Names of jobs.
     pub names: Vec<String>,
+    /// It is nobody's yet: no task was submitted that uses it.
+    #[serde(default)]
+    unused: Option<PathBuf>,
     #[serde(skip)]
     path: PathBuf,
 }
@@ -29,8 +32,15 @@ impl Journal {
     /// Opens a plan's journal with the names that are already in it.
     pub fn open(state: &Path, plan: &str) -> Journal {
         let path = state.join(FOLDER).join(name_part(plan));
-        let new = || Journal { plan: plan.to_string(), names: Vec::new(), path: path.clone() };
+        let (plan_id, names, unused) = (plan.to_string(), Vec::new(), None);
+        let new = || Journal { plan: plan_id, names, unused, path: path.clone() };
         read(&path).filter(|journal| journal.plan == plan).unwrap_or_else(new)
+    }
+
+    /// Notes the folder that is made next.
+    pub fn begin(&mut self, folder: &Path) -> Result<(), FleetError> {
+        self.unused = std::path::absolute(folder).ok();
+        self.write()
     }
 
     /// Adds a name; the journal is on the disk when this returns.
@@ -38,6 +48,11 @@ impl Journal {
         if !self.names.iter().any(|noted| noted == name) {
             self.names.push(name.to_string());
         }
+        self.unused = None;
+        self.write()
+    }
+
+    fn write(&self) -> Result<(), FleetError> {
         let text = serde_json::to_vec(&self)?;
         fs::create_dir_all(self.path.parent().unwrap_or(Path::new(".")))
             .and_then(|()| replace(&self.path, |out| out.write_all(&text)))
@@ -48,9 +63,14 @@ impl Journal {
     pub fn cancel(&mut self, slurm: &Slurm) -> Result<(), FleetError> {
         self.names.iter().try_for_each(|name| slurm.cancel(name))?;
         self.names.clear();
-        // If the file stays, its jobs are cancelled once more.
-        _ = fs::remove_file(&self.path);
+        self.forget();
         Ok(())
+    }
+
+    /// If the file stays, its jobs are cancelled once more.
+    pub fn forget(&mut self) {
+        self.unused = None;
+        _ = fs::remove_file(&self.path);
     }
 }
 
@@ -63,12 +83,19 @@ fn read(path: &Path) -> Option<Journal> {
     Some(journal)
 }
 
-/// Cancels the arrays of killed schedlabs, if `is_left` holds for their plan. Returns a line for each plan.
+/// Cancels the arrays of killed schedlabs, and removes the folders of those that had submitted nothing, if `is_left` holds
+/// for their plan. Returns a line for each plan.
 pub fn cancel_left(state: &Path, is_left: &dyn Fn(&str) -> bool) -> Vec<String> {
     let files = fs::read_dir(state.join(FOLDER)).into_iter().flatten().flatten();
     let left = files.filter_map(|file| read(&file.path()));
     left.filter(|journal| is_left(&journal.plan))
         .map(|mut journal| {
+            if let Some(folder) = journal.unused.take() {
+                _ = fs::remove_dir_all(&folder);
+                _ = fs::remove_file(&journal.path);
+                let folder = one_line(&folder.display().to_string());
+                return format!("{folder} of a killed run that had submitted nothing: removed");
+            }
             let names = one_line(&journal.names.join(", "));
             let ended =
                 Slurm::find(SlurmOptions::default()).and_then(|slurm| journal.cancel(&slurm));

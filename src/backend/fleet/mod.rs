@@ -32,6 +32,7 @@ use answers::{AnswerReader, Place};
 use arrays::{Arrays, Files, Queued};
 use book::{Book, Found};
 use folder::JobFolder;
+use journal::Journal;
 use shelf::Shelf;
 use slurm::{Slurm, one_line};
 use wire::{Answer, ArrayJob, FORMAT, Line, Node, RunName, Subject};
@@ -102,6 +103,9 @@ impl Fleet {
         let slurm = Slurm::find(slurm)?;
         let path = folder.join(folder::name_part(&id));
         let is_new = !path.exists();
+        if is_new {
+            Journal::open(&state, &id).begin(&path)?;
+        }
         let folder = JobFolder::make(&path)?;
         let program = task::program_digest()?;
         let job = ArrayJob { format: FORMAT, backend, lab, mode, program };
@@ -109,6 +113,7 @@ impl Fleet {
             // Nothing was submitted, so nobody uses it.
             if is_new {
                 _ = std::fs::remove_dir_all(&folder.0);
+                Journal::open(&state, &id).forget();
             }
         })?;
         let now = Instant::now();
