@@ -116,7 +116,6 @@ pub struct PlanFacts {
     pub ended: Option<PlanEnd>,
     pub measure: Measure,
     /// The lengths of its runs, each once, ascending.
-    #[serde(skip)]
     pub durations_ns: BTreeSet<u64>,
     pub placement: Placement,
     /// Its variants are all the baseline.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::ffi::SQLITE_IOERR;
+use rusqlite::ffi::{SQLITE_IOERR, SQLITE_IOERR_SHORT_READ};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::connection::{Store, place_of};
@@ -165,7 +165,8 @@ impl Store {
 fn is_of_the_disk(said: &str) -> bool {
     let code =
         said.rsplit_once("error code=").and_then(|(_, code)| code.trim().parse::<i32>().ok());
-    code.is_some_and(|code| code & 0xff == SQLITE_IOERR)
+    // A file that was cut off gives too little, and the disk is sound.
+    code.is_some_and(|code| code & 0xff == SQLITE_IOERR && code != SQLITE_IOERR_SHORT_READ)
 }
 
 /// Calls `ask`, which fails or does less where another process holds the database.
@@ -207,7 +208,7 @@ fn copy_into(conn: &Connection, folder: &Path, path: &Path) -> Result<PathBuf, F
 
 #[cfg(test)]
 mod tests {
-    use super::is_of_the_disk;
+    use super::*;
 
     #[test]
     fn a_page_that_the_disk_does_not_give_is_no_damage() {
@@ -217,7 +218,7 @@ mod tests {
             )
         };
         assert!([10, 266, 8458].into_iter().all(|code| is_of_the_disk(&said(code))));
-        assert!(!is_of_the_disk(&said(11)));
+        assert!(![11, SQLITE_IOERR_SHORT_READ].into_iter().any(|code| is_of_the_disk(&said(code))));
         assert!(!is_of_the_disk("*** in database main ***\nFreelist: size is 3 but should be 4"));
     }
 }

@@ -41,7 +41,7 @@ impl Fit {
                 return Fit { cost_ns: before.cost_ns.saturating_add_signed(ns), ..*before };
             }
             let passes = if is_woken { before.passes * more } else { before.passes };
-            // Who is never woken works as much as its CPU lets it, whatever its stretches are.
+            // A thread that is never woken works as much as its CPU lets it, whatever its stretches are.
             let is_busy = row.load.wakeups_per_s == 0.0;
             let more_work = if is_busy { 1.0 } else { ratio(row.load.cpus, row.replay.cpus) };
             let work = (before.work * more_work).clamp(MIN_WORK, MAX_WORK);
