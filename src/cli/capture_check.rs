@@ -5,9 +5,10 @@ use std::path::Path;
 
 use crate::model::{Trace, TraceWhat, TracedTask, Watched, show_duration};
 use crate::plan::{self, Captured, Fit, Likeness};
-use crate::sys::scratch;
+use crate::sys::{child, scratch};
 
 use super::capture_record::{Recorded, part_of, record};
+use super::score::Ended;
 use super::{Failure, table, terminal};
 
 /// Below it a replay is not the load.
@@ -17,6 +18,8 @@ const SETTLE_NS: u64 = 500_000_000;
 /// Replays that show what a replay needs.
 const FITS: usize = 5;
 const FIT_NS: u64 = 3_000_000_000;
+/// The exit code of a run that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
 const MAX_REPLAY_NS: u64 = 10_000_000_000;
 
 /// Prints how like the load, which took so long, the replay of its plan is. Short replays before it show what the replay
@@ -35,7 +38,10 @@ pub fn check(
     let rows = compare(path, captured, replay_ns)?;
     let score = plan::likeness_score(&rows);
     let (table, time) = (render(&rows), show_duration(replay_ns));
-    writeln!(io::stdout().lock(), "{table}likeness {score:.2} of 1, from {time} of replay")?;
+    let least = plan::worst_role(&rows).map_or(String::new(), |row| {
+        format!("; least like it: {} with {:.2}", row.load.name, row.score())
+    });
+    writeln!(io::stdout().lock(), "{table}likeness {score:.2} of 1, from {time} of replay{least}")?;
     if score < MIN_SCORE {
         let text = format!("the replay is not the load: {score:.2} is below {MIN_SCORE}");
         return Err(Failure::here(text, format!("the table says where; {more}")));
@@ -100,7 +106,15 @@ fn replay(path: &Path, folder: &Path, replay_ns: u64) -> Result<Recorded, Failur
     ];
     let limit_ns = replay_ns + 20_000_000_000;
     let shorter = |_| "fewer threads, or without --check: the plan is written".to_string();
-    Ok(record(&Watched::Command(words.to_vec()), limit_ns, shorter)?.0)
+    let (recorded, ended) = record(&Watched::Command(words.to_vec()), limit_ns, shorter)?;
+    match ended {
+        Ended::Command(status) if child::exit_code(status) == INTERRUPTED => {
+            let text = "interrupted: the plan is written, and nobody knows how like the load it is";
+            let why = Failure::here(text, "schedlab help capture");
+            Err(Failure::Command { code: INTERRUPTED, why: Some(Box::new(why)) })
+        }
+        _ => Ok(recorded),
+    }
 }
 
 /// The time from when all workers are there.

@@ -173,7 +173,7 @@ pub fn dry_run(prepared: &Prepared, output: &Output) -> Result<(), Failure> {
     ok.extend(changes.map(|(work, changes)| format!("{}: {changes}", work.label())));
     let skipped = analysis::grouped(skipped).into_iter();
     ok.extend(skipped.map(|(why, places)| format!("skipped: {}: {why}", places.join(", "))));
-    ok.extend(report::in_turns(&started.plan.measure));
+    ok.extend(report::in_turns(&started.plan.measure, &started.plan.durations_ns()));
     if is_virtual(started)? {
         ok.extend(executed(&started.plan));
     }

@@ -183,8 +183,16 @@ impl Progress {
     fn line(&self, ended: Option<u32>) -> Option<String> {
         if self.until_decided() {
             let rounds = ended? + 1;
-            let s = if rounds == 1 { "" } else { "s" };
-            return Some(format!("{rounds} round{s} done, {}", self.left()));
+            // The budget does not end them.
+            let first = self.job.min_rounds;
+            let is_over = self.seconds_left() == Some(0.0);
+            return Some(match rounds < first {
+                true if is_over => {
+                    format!("{rounds} of the first {first} rounds done, over the budget")
+                }
+                true => format!("{rounds} of the first {first} rounds done, {}", self.left()),
+                false => format!("{} done, {}", counted(rounds, "round"), self.left()),
+            });
         }
         let is_last = self.job.runs_done() == self.job.total_runs();
         (ended.is_some() || is_last).then(|| format!("{}, {}", self.runs(), self.left()))

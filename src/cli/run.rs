@@ -77,7 +77,7 @@ pub struct RunArgs {
         help_heading = help::CLUSTER
     )]
     shard: Option<Shard>,
-    /// In place of the plan's duration of a run: 5s
+    /// Replaces each duration of the plan: 5s
     #[arg(help_heading = help::EXTENT, long, value_name = "TIME", conflicts_with = "resume")]
     duration: Option<String>,
     /// In place of the plan's seed

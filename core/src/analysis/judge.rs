@@ -167,7 +167,7 @@ impl PlanFacts {
             simulated_ns: None,
             ended: plan.ended,
             measure: plan.plan.measure.clone(),
-            durations_ns: plan.plan.works.iter().map(|work| plan.plan.duration_ns(work)).collect(),
+            durations_ns: plan.plan.durations_ns(),
             placement: plan.plan.placement.clone(),
             aa: plan.plan.aa,
             lab: plan.has_guests().then(|| plan.plan.lab.clone()),

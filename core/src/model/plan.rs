@@ -1,6 +1,6 @@
 //! A plan after parsing and checking, and the cells that it expands to. Plain data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -313,6 +313,11 @@ impl Plan {
     pub fn duration_ns(&self, work: &Work) -> u64 {
         let of_work = work.lab_duration_ns.filter(|_| self.has_lab_durations);
         of_work.unwrap_or(self.measure.duration_ns)
+    }
+
+    /// The lengths of its runs, each once.
+    pub fn durations_ns(&self) -> BTreeSet<u64> {
+        self.works.iter().map(|work| self.duration_ns(work)).collect()
     }
 
     /// The times of a run of each work, warm-up included.

@@ -5,6 +5,8 @@ use super::threads::Threads;
 const MIN_BURSTS: usize = 200;
 const MAX_EXCESS_NS: i64 = 10_000;
 const MAX_PASSES: f64 = 32.0;
+/// A role of a smaller weight is not worth naming.
+const MIN_WEIGHT: f64 = 0.05;
 const MIN_WORK: f64 = 0.1;
 const MAX_WORK: f64 = 10.0;
 
@@ -146,13 +148,31 @@ impl Likeness {
 
 /// The mean over the roles: of each as much as its part of the work and of the wakeups.
 pub fn score(roles: &[Likeness]) -> f64 {
+    let weights = weights(roles);
+    let all: f64 = weights.iter().sum();
+    share(roles.iter().zip(weights).map(|(role, weight)| weight * role.score()).sum(), all)
+}
+
+/// The role with the lowest score among those that have a part in the load, where there are several.
+pub fn worst_role(roles: &[Likeness]) -> Option<&Likeness> {
+    let weights = weights(roles);
+    let large = roles.iter().zip(weights).filter(|(_, weight)| *weight >= MIN_WEIGHT);
+    let large: Vec<&Likeness> = large.map(|(role, _)| role).collect();
+    let least = large.iter().copied().min_by(|one, other| one.score().total_cmp(&other.score()));
+    least.filter(|_| large.len() > 1)
+}
+
+/// The sum of the shares that each role has of the work and of the wakeups.
+fn weights(roles: &[Likeness]) -> Vec<f64> {
     let sum = |each: fn(&Profile) -> f64| roles.iter().map(|role| each(&role.load)).sum::<f64>();
     let (cpus, wakeups) = (sum(|of| of.cpus), sum(|of| of.wakeups_per_s));
-    let share = |part: f64, all: f64| if all > 0.0 { part / all } else { 0.0 };
     let weight =
         |role: &Likeness| share(role.load.cpus, cpus) + share(role.load.wakeups_per_s, wakeups);
-    let all: f64 = roles.iter().map(weight).sum();
-    share(roles.iter().map(|role| weight(role) * role.score()).sum(), all)
+    roles.iter().map(weight).collect()
+}
+
+fn share(part: f64, all: f64) -> f64 {
+    if all > 0.0 { part / all } else { 0.0 }
 }
 
 /// The largest distance between the distributions of two sorted samples.

@@ -18,7 +18,7 @@ use crate::workload;
 
 use super::fields::{MAX_SETS, MAX_TEXT_BYTES, MAX_TITLE_CHARS};
 use super::table::toml_text as quoted;
-pub use likeness::{Fit, Likeness, Profile, score};
+pub use likeness::{Fit, Likeness, Profile, score, worst_role};
 use parts::{Queue, Seen, Sort, order as order_text, part_name, rounded, time};
 use threads::{Manner, PIECE_NS, Threads};
 

@@ -547,6 +547,14 @@ fn likeness_is_the_least_where_a_role_does_nothing() {
     assert_eq!(likeness(load.clone()), 1.0);
     assert_eq!(likeness(Profile::default()), 0.0);
     assert_eq!(likeness(Profile { cpus: 0.25, ..load.clone() }), 0.9);
+
+    let role = |load: &Profile, replay: &Profile| Likeness::new(load.clone(), replay.clone());
+    let alone = [role(&load, &Profile::default())];
+    assert_eq!(worst_role(&alone), None);
+    let small = Profile { cpus: 0.001, wakeups_per_s: 0.1, ..load.clone() };
+    let half = Profile { cpus: 0.25, ..load.clone() };
+    let roles = [role(&load, &load), role(&load, &half), role(&small, &Profile::default())];
+    assert_eq!(worst_role(&roles), Some(&roles[1]), "the third does next to nothing");
 }
 
 #[test]

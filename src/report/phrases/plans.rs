@@ -1,5 +1,7 @@
 //! Plans, the machines that they ran on, their sides, and the method of their verdicts. Pure.
 
+use std::collections::BTreeSet;
+
 use crate::analysis::{Analysis, InTurns, Method, Note, Pairing, PlanFacts, Side};
 use crate::model::{
     CpuClocks, Environment, GuestTimes, Lab, LabModel, Measure, PlanEnd, Reading, SampledPlan,
@@ -225,18 +227,33 @@ pub fn plan(analysis: &Analysis, plan: &PlanFacts) -> String {
         Some(PlanEnd::Interrupted) => Some("interrupted".to_string()),
         None => Some("not ended".to_string()),
     };
-    let turns = in_turns(&plan.measure);
-    let parts = [Some(format!("{rounds}{took}")), turns, machine, ended];
+    let turns = in_turns(&plan.measure, &plan.durations_ns);
+    let guests = plan.lab.as_ref().map(|lab| guests(lab, &plan.durations_ns));
+    let parts = [Some(format!("{rounds}{took}")), turns, guests, machine, ended];
     joined(parts.into_iter().flatten(), ", ")
 }
 
-/// `variants in turns of 300ms inside one run, 900ms of each, for 1s is not whole blocks`.
-pub fn in_turns(measure: &Measure) -> Option<String> {
+/// `4 virtual CPUs, runs of 50ms to 4s`: the second where works have durations of their own.
+fn guests(lab: &Lab, durations_ns: &BTreeSet<u64>) -> String {
+    let cpus = counted(lab.cpus, "virtual CPU");
+    match [durations_ns.first(), durations_ns.last()] {
+        [Some(first), Some(last)] if first != last => {
+            let [first, last] = [*first, *last].map(show_duration);
+            format!("{cpus}, runs of {first} to {last}")
+        }
+        _ => cpus,
+    }
+}
+
+/// `variants in turns of 300ms inside one run, 900ms of each, for 1s is not whole blocks`; `durations_ns`: those of
+/// the runs.
+pub fn in_turns(measure: &Measure, durations_ns: &BTreeSet<u64>) -> Option<String> {
     let turns = format!("variants in turns of {} inside one run", show_duration(measure.turns_ns?));
-    Some(match measure.whole_blocks_ns(measure.duration_ns) {
-        whole if whole == measure.duration_ns => turns,
-        cut => {
-            let [cut, asked] = [cut, measure.duration_ns].map(show_duration);
+    let whole_ns = |ns: u64| measure.whole_blocks_ns(ns);
+    Some(match durations_ns.iter().find(|ns| whole_ns(**ns) != **ns) {
+        None => turns,
+        Some(asked_ns) => {
+            let [cut, asked] = [whole_ns(*asked_ns), *asked_ns].map(show_duration);
             format!("{turns}, {cut} of each, for {asked} is not whole blocks")
         }
     })

@@ -9,8 +9,8 @@ use super::super::layout::clean;
 use super::*;
 use crate::analysis::{Analysis, Cell, Family, NoValue, Note, Pairing, Side};
 use crate::model::{
-    Cgroup, CgroupChange, Disturbance, DisturbanceFact, DisturbanceKind, Reading, SetChange, Unit,
-    Value, Work, WorkerSet,
+    Cgroup, CgroupChange, Disturbance, DisturbanceFact, DisturbanceKind, Lab, Reading, SetChange,
+    Unit, Value, Work, WorkerSet,
 };
 use crate::report::testing::{self, LOWER, NEUTRAL};
 use crate::stats::{Distance, NoEffect, Rounds, Unjudged, Verdict, Why};
@@ -465,8 +465,14 @@ fn a_plan_is_described_by_its_rounds_time_and_machine() {
     assert!(plan(&one, &one.plans[0]).starts_with("1 round, Linux"));
     one.plans[0].measure.turns_ns = Some(100_000_000);
     assert!(plan(&one, &one.plans[0]).contains("turns of 100ms inside one run"));
-    let lab = testing::in_the_lab(0);
-    assert!(plan(&lab, &lab.plans[0]).ends_with("lab, virtual time, exact in all 80 runs"));
+    one.plans[0].durations_ns = [950_000_000, 50_000_000].into();
+    assert!(plan(&one, &one.plans[0]).contains("0ns of each, for 50ms is not whole blocks"));
+    let mut lab = testing::in_the_lab(0);
+    let clock = ", lab, virtual time, exact in all 80 runs";
+    lab.plans[0].lab = Some(Lab { cpus: 4, ..Lab::first_default() });
+    assert!(plan(&lab, &lab.plans[0]).contains(&format!(", 4 virtual CPUs{clock}")));
+    lab.plans[0].durations_ns = [50_000_000, 400_000_000, 4_000_000_000].into();
+    assert!(plan(&lab, &lab.plans[0]).contains(&format!("CPUs, runs of 50ms to 4s{clock}")));
 }
 
 #[test]
