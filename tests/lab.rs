@@ -613,7 +613,7 @@ fn seeds_are_added_until_all_is_decided() {
     let owed = until.replace("1h", "1s").replace("seeds = 1", "seeds = 3");
     laboratory.measures(&owed, &[]);
     assert_eq!(laboratory.ended().len(), 6);
-    let report = laboratory.shows(&["report", "last"]);
+    let report = unwrapped(&laboratory.shows(&["report", "last"]));
     assert!(report.contains("ended by its budget of 1s"), "{report}");
     laboratory.measures(&until, &[]);
     let runs = laboratory.runs();
