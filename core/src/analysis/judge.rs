@@ -194,8 +194,8 @@ fn in_lab_ns(plan: &SampledPlan) -> Option<u64> {
     let runs = if turns_ns.is_some() { 1 } else { plan.plan.variants.len() as u64 };
     let run_ns =
         |virtual_ns: u64| LAB_RUN_NS.saturating_add(virtual_ns.saturating_mul(LAB_SLOWDOWN));
-    let in_lab = Plan { has_lab_durations: true, ..plan.plan.clone() };
-    let round_ns = in_lab.run_times_ns().map(run_ns).fold(0, u64::saturating_add);
+    // Works with durations of their own there are long where they cost little: the host's say more.
+    let round_ns = plan.plan.run_times_ns().map(run_ns).fold(0, u64::saturating_add);
     let seeds_ns = round_ns.saturating_mul(runs).saturating_mul(plan.plan.lab.seeds.into());
     // More seeds are added until the budget ends.
     Some(seeds_ns.max(budget_ns.filter(|_| *until_decided).unwrap_or(0)))
