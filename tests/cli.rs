@@ -668,6 +668,47 @@ fn a_skipped_cell_fails_only_a_strict_run() {
 }
 
 #[test]
+fn a_variant_whose_runs_all_fail_fails_the_run_and_one_that_fails_once_does_not() {
+    let home = Home::new();
+    let run = |script: &str| {
+        let plan = format!(
+            "schema = 1\n[measure]\nrounds = 2\n[[variant]]\nname = \"plain\"\n[[variant]]\nname = \"nice\"\n\
+             nice = 5\n[[workload]]\nname = \"c\"\nuse = \"command\"\ncommand = [\"sh\", \"-c\", \"{script}\"]\n"
+        );
+        home.write("fails.toml", &plan);
+        home.command("run ./fails.toml").output().unwrap()
+    };
+    let output = ended(run("test $(nice) = 0"), 3);
+    let said = stderr(&output);
+    assert!(
+        said.contains("error: c / nice: each run failed: ") && said.contains("\nhint: "),
+        "{said}"
+    );
+    assert!(stdout(&output).contains("2 of 2 runs of c"), "{output:?}");
+    done(run("test $(nice) = 0 || mkdir once || test -d again || ! mkdir again"));
+}
+
+#[test]
+fn a_schedulers_file_that_is_not_there_is_refused_before_anything_runs() {
+    let home = Home::new();
+    home.write("text", "no program");
+    for (file, why) in [("./nope.bpf.o", "not there"), ("./text", "is not an executable file")] {
+        let plan = format!(
+            "schema = 1\n[[variant]]\nname = \"plain\"\n[[variant]]\nname = \"mine\"\nscx = \"{file}\"\n\
+             [[workload]]\nuse = \"spin\"\n"
+        );
+        home.write("mine.toml", &plan);
+        for dry in ["", " --dry-run"] {
+            let said = stderr(&home.ends(2, format!("run ./mine.toml{dry}")));
+            let expected = format!("error: spin / mine: {file}");
+            assert!(said.contains(&expected) && said.contains(why), "{said}");
+            assert!(said.contains("\nhint: give the path"), "{said}");
+        }
+    }
+    assert!(!home.at(".local/share/schedlab").exists(), "nothing was stored");
+}
+
+#[test]
 fn events_go_to_a_new_file_and_overwrite_nothing() {
     let home = Home::new();
     home.write("mine", "precious");

@@ -11,6 +11,7 @@ use super::fleet::FleetError;
 use super::lab::LabError;
 use crate::model::{Advice, Problem};
 use crate::sys::remedy;
+use crate::variant::scx::SchedulerError;
 
 #[derive(Debug, Error)]
 pub enum BackendError {
@@ -21,6 +22,8 @@ pub enum BackendError {
     /// The machine lacks what a cell needs.
     #[error("{}", .0.message)]
     Unsupported(Problem),
+    #[error(transparent)]
+    Scheduler(#[from] SchedulerError),
     #[error(transparent)]
     Lab(#[from] LabError),
     #[cfg(feature = "fleet")]
@@ -36,6 +39,7 @@ impl Advice for BackendError {
                 Some(remedy::write_own("XDG_STATE_HOME", folder, source).into())
             }
             Self::Unsupported(problem) => problem.hint.as_deref().map(Cow::from),
+            Self::Scheduler(error) => error.hint(),
             Self::Lab(error) => error.hint(),
             #[cfg(feature = "fleet")]
             Self::Fleet(error) => error.hint(),
@@ -44,6 +48,7 @@ impl Advice for BackendError {
 
     fn is_usage(&self) -> bool {
         match self {
+            Self::Scheduler(error) => error.is_usage(),
             Self::Lab(error) => error.is_usage(),
             #[cfg(feature = "fleet")]
             Self::Fleet(error) => error.is_usage(),

@@ -65,6 +65,7 @@ fn best_fits(
         write(&path, &fits)?;
         let rows = compare(&path, captured, replay_ns)?;
         let score = plan::likeness_score(&rows);
+        terminal::message(&format!("check: fit {number} is {score:.2} like the load"));
         if score > best_score {
             (best, best_score) = (fits.clone(), score);
         }

@@ -23,7 +23,10 @@ const EXIT_CODES: &[(&str, &str)] = &[
         "a regression was found (where asked for), an expectation of `test` fails, or a hunt found something",
     ),
     ("2", "the command line, the plan or a file to read that they name is wrong or not there"),
-    ("3", "it could not be measured here, or a result could not be stored or read"),
+    (
+        "3",
+        "it could not be measured here, each run of a variant failed, or a result could not be stored or read",
+    ),
     ("130", "interrupted, and resumable"),
     ("125 and 255", "with --fail-on bisect: not decided or not measured, and wrong usage"),
     (

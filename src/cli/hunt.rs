@@ -638,15 +638,19 @@ fn remove(path: &Path) -> Result<(), Failure> {
 /// Fails without a scheduler of this name, and without its program: the plans of a hunt are not the user's.
 fn check_scheduler(text: &str) -> Result<(), Failure> {
     let wrong = match Scheduler::parse(text) {
-        None => "there is no scheduler of this name",
-        Some(own) if own.path().is_some_and(|path| !path.is_file()) => "there is no such file",
-        Some(_) => return Ok(()),
+        None => "there is no scheduler of this name".to_string(),
+        Some(own) => match own.check_file() {
+            Ok(()) => return Ok(()),
+            Err(error) => clean(&error.to_string()),
+        },
     };
     Err(Failure::usage(format!("--scx {}: {wrong}", clean(text)), SCHEDULER_FORM))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -671,11 +675,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = |name: &str| dir.path().join(name).display().to_string();
         fs::write(file("own"), "").unwrap();
+        fs::set_permissions(file("own"), fs::Permissions::from_mode(0o755)).unwrap();
         for (text, wrong) in [
             ("fifo".to_string(), None),
             (file("own --slice 1"), None),
-            (file("nope"), Some("nope: there is no such file")),
-            (file(""), Some("there is no such file")),
+            (file("nope"), Some("nope: ENOENT, not there")),
+            (file(""), Some("is not an executable file")),
             ("nope".to_string(), Some("--scx nope: there is no scheduler of this name")),
         ] {
             let error = check_scheduler(&text).err().map(|failure| failure.to_string());

@@ -10,6 +10,9 @@ use crate::model::{Advice, Cell, CpuSet, Problem, Topology, Value, merged_knobs}
 pub enum CannotRun {
     #[error("{}{}", .0.message, .0.hint.as_ref().map(|hint| format!("; hint: {hint}")).unwrap_or_default())]
     Backend(Problem),
+    /// The plan or a file that it names is wrong, whatever the machine has.
+    #[error("{}{}", .0.message, .0.hint.as_ref().map(|hint| format!("; hint: {hint}")).unwrap_or_default())]
+    Wrong(Problem),
     /// The backend cannot try this on a machine that is yet to be booted.
     #[error("affinity {asked}: this machine has CPUs {online}; hint: choose among them")]
     NoSuchCpus { asked: CpuSet, online: CpuSet },
@@ -24,7 +27,7 @@ impl CannotRun {
     /// Messages of all but backends have their hint in them.
     pub fn problem(&self) -> Problem {
         match self {
-            CannotRun::Backend(problem) => problem.clone(),
+            CannotRun::Backend(problem) | CannotRun::Wrong(problem) => problem.clone(),
             other => other.to_string().into(),
         }
     }
@@ -32,7 +35,8 @@ impl CannotRun {
 
 impl From<BackendError> for CannotRun {
     fn from(error: BackendError) -> Self {
-        CannotRun::Backend(error.problem())
+        let problem = error.problem();
+        if error.is_usage() { CannotRun::Wrong(problem) } else { CannotRun::Backend(problem) }
     }
 }
 

@@ -12,7 +12,9 @@ use crate::model::{Field, Kind, Params, Raw, Value, clean_start, is_active};
 use crate::variant;
 
 use super::error::Faults;
-use super::fields::{MAX_NAME_CHARS, MEASURE, OF_TOP, PLACEMENT, TOP_KEYS, WORKERS, names, report};
+use super::fields::{
+    MAX_NAME_CHARS, MEASURE, OF_TOP, PLACEMENT, TOP_KEYS, WORKERS, WORKLOAD, names, report,
+};
 use super::similar::{nearest, suggestion};
 
 pub type Span = Range<usize>;
@@ -107,11 +109,16 @@ impl<'t> Table<'t> {
         for entry in self.entries {
             let message = format!("unknown key {} in {place}", quoted_start(entry.key));
             let report = report(&[]);
-            let sections = [("measure", MEASURE), ("placement", PLACEMENT), ("report", &report)];
+            let sections = [
+                ("[measure]", MEASURE),
+                ("[placement]", PLACEMENT),
+                ("[report]", &report),
+                ("[[workload]]", WORKLOAD),
+            ];
             let elsewhere = sections
                 .into_iter()
                 .find(|(_, fields)| names(fields).contains(&entry.key))
-                .map(|(section, _)| format!("`{}` belongs in [{section}]", entry.key));
+                .map(|(section, _)| format!("`{}` belongs in {section}", entry.key));
             let is_of_top = known != TOP_KEYS && OF_TOP.contains(&entry.key);
             let top = is_of_top
                 .then(|| format!("`{}` stands above the first [table] of the plan", entry.key));

@@ -929,6 +929,7 @@ fn hints_name_what_was_meant() {
             "write: probes = [\"sched\"]: schedlab list probes",
         ),
         (with_web("format = 5"), "`format` belongs in [report]"),
+        (with_web("[measure]\nlab-duration = \"5s\""), "`lab-duration` belongs in [[workload]]"),
         (with_web("[report]\nformat = \"schbnech\""), "did you mean \"schbench\"?"),
         (
             with_web("[report]\nformat = \"html\""),

@@ -23,7 +23,7 @@ pub const FORMATS: &OtherFormats<Fidelity> =
 /// Column heads of a row.
 const HEADS: [&str; 9] = ["metric", "variant", "host", "", "", "lab", "", "", ""];
 /// Behind a row in which the two disagree.
-const MARK: &str = "!";
+const MARK: &str = "<>";
 
 fn text(fidelity: &Fidelity, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut page = Page::new(options);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::analysis::{self, Analysis, Question, Selection, Tested};
 use crate::backend::{Backend, BackendError};
 use crate::engine::{self, Emitted, HostNews, Job, JobEnd, Poll};
-use crate::model::{Advice, Event, Outcome, PlanEnd, PlanStarted, SampledPlan, clean};
+use crate::model::{Advice, Event, Outcome, PlanEnd, PlanStarted, RunKey, SampledPlan, clean};
 use crate::report::numbers::counted;
 use crate::stats::Schedule;
 use crate::store::{JoinedPlan, Note, Store, StoreError};
@@ -353,9 +353,12 @@ impl Finished {
         SessionError::Here(Problem { message, hint })
     }
 
-    /// Fails where runs are missing and the request is strict.
-    pub fn check_strict(&self) -> Result<(), SessionError> {
+    /// Fails where all runs of a variant failed, and where runs are missing and the request is strict.
+    pub fn check_missing(&self) -> Result<(), SessionError> {
         let Finished { request, plan, .. } = self;
+        if request.purpose == Purpose::Run {
+            self.check_variants()?;
+        }
         let missing = plan.unmeasured.len();
         if request.strict && missing > 0 {
             let all = plan.runs.len() + missing;
@@ -364,6 +367,26 @@ impl Finished {
                 text,
                 request.db.command(&format!("report {}", plan.id)),
             ));
+        }
+        Ok(())
+    }
+
+    /// A machine that lacks something skips runs; where each of them fails there is nothing to compare.
+    fn check_variants(&self) -> Result<(), SessionError> {
+        let Finished { request, plan, .. } = self;
+        for cell in &plan.cells {
+            let is_own = |key: &RunKey| key.cell == cell.index;
+            if plan.runs.iter().any(|run| is_own(&run.key)) {
+                continue;
+            }
+            let mut failed =
+                plan.unmeasured.iter().filter(|run| is_own(&run.key) && !run.is_skipped);
+            if let Some(first) = failed.next() {
+                let message =
+                    clean(&format!("{}: each run failed: {}", cell.place(), first.reason));
+                let command = request.db.command(&format!("report {}", plan.id));
+                return Err(SessionError::here(message, command));
+            }
         }
         Ok(())
     }

@@ -2,8 +2,8 @@
 
 use crate::analysis;
 use crate::backend::Backend;
-use crate::engine::{self, Job};
-use crate::model::{Judged, PlanStarted, Problem, clean};
+use crate::engine::{self, CannotRun, Job};
+use crate::model::{Cell, Judged, PlanStarted, Problem, clean};
 
 use super::SessionError;
 use super::backends::entry;
@@ -45,21 +45,27 @@ impl Prepared {
         works.iter().try_for_each(|(_, cells)| Ok(self.backend.check_turns(cells)?))
     }
 
-    /// Fails where not one cell can run here, or not all can and each needs its verdict, before anything is stored.
+    /// Fails where a file that the plan names is not there, not one cell can run here, or not all can and each needs its
+    /// verdict, before anything is stored.
     pub fn check_cells(&self) -> Result<(), SessionError> {
         let PlanStarted { cells, environment, .. } = &self.job.started;
         // The nodes of a fleet may have more than this machine.
-        let needs_all = self.request.needs_verdicts && self.request.fleet.is_none();
-        let mut reasons = Vec::new();
-        for cell in cells {
-            match engine::check(&*self.backend, cell, &environment.topology) {
-                Ok(_) if !needs_all => return Ok(()),
-                Ok(_) => {}
-                Err(why) => reasons.push((why, cell.place())),
+        let is_here = self.request.fleet.is_none();
+        let needs_all = self.request.needs_verdicts && is_here;
+        let check = |cell: &Cell| {
+            let why = engine::check(&*self.backend, cell, &environment.topology).err()?;
+            Some((why, cell.place()))
+        };
+        let reasons: Vec<(CannotRun, String)> = cells.iter().filter_map(check).collect();
+        for (why, place) in &reasons {
+            if let (CannotRun::Wrong(Problem { message, hint }), true) = (why, is_here) {
+                let message = clean(&format!("{place}: {message}"));
+                return Err(SessionError::Usage(Problem { message, hint: hint.clone() }));
             }
         }
         let what = match reasons.len() {
             0 => return Ok(()),
+            some if some < cells.len() && !needs_all => return Ok(()),
             all if all == cells.len() => "no run of the plan can be made here",
             _ => "not all runs of the plan can be made here, and --fail-on judges all",
         };

@@ -13,7 +13,8 @@ use crate::exec::XenError;
 use crate::model::Advice;
 use crate::model::{CpuSet, GuestFacts, clean};
 use crate::sys::child;
-use crate::variant::{Missing, SCHEDULER_FORM};
+use crate::variant::Missing;
+use crate::variant::scx::SchedulerError;
 use crate::workload::WorkloadError;
 
 use super::failed::ConsoleEnd;
@@ -58,8 +59,8 @@ pub enum LabError {
     NoKernels { names: Vec<String>, cache: PathBuf },
     #[error("cannot pack {} for guests: {source}", path.display())]
     Program { path: PathBuf, source: ProgramError },
-    #[error("there is no file {} with the scheduler's program", path.display())]
-    NoScheduler { path: PathBuf },
+    #[error(transparent)]
+    Scheduler(#[from] SchedulerError),
     #[error("the kernel {kernel} cannot have it: {}", messages(missing))]
     Lacking { kernel: String, missing: Vec<Missing> },
     #[error(transparent)]
@@ -134,7 +135,7 @@ impl Advice for LabError {
                 "leave guest-kernel out, or name one of Debian's: debian:6.1".into()
             }
             Self::Program { path, source } => source.hint(path).into(),
-            Self::NoScheduler { .. } => SCHEDULER_FORM.into(),
+            Self::Scheduler(error) => return error.hint(),
             Self::Lacking { missing, .. } => missing.first()?.hint.as_str().into(),
             Self::Workload(error) => return error.hint(),
             Self::Cache(source) => {
@@ -149,7 +150,9 @@ impl Advice for LabError {
         match self {
             Self::Kernel(error) => error.is_usage(),
             Self::SharedCache(_) => true,
-            Self::Io { source, .. } | Self::Input { source, .. } => input::is_wrong_file(source),
+            Self::Scheduler(error) => error.is_usage(),
+            Self::Io { source, .. } => input::is_wrong_file(source),
+            Self::Input { source, .. } => !input::may_pass(source),
             _ => false,
         }
     }

@@ -256,11 +256,9 @@ impl GuestManager {
             exec::check_guests(cell, has_hypervisor.then_some(&self.lab))?;
         }
         user_files(cell)?.iter().try_for_each(|path| initrd::check_user_file(path))?;
-        match scheduler(cell).as_ref().and_then(Scheduler::path) {
-            Some(path) if !path.is_file() => Err(LabError::NoScheduler { path: path.into() }),
-            Some(path) => initrd::check_user_file(path),
-            None => Ok(()),
-        }
+        let scheduler = scheduler(cell);
+        scheduler.as_ref().map_or(Ok(()), Scheduler::check_file)?;
+        scheduler.as_ref().and_then(Scheduler::path).map_or(Ok(()), initrd::check_user_file)
     }
 
     /// The kernel of a cell, ready to be booted.

@@ -33,6 +33,8 @@ const MIN_OF_ALL: u32 = 200;
 const MAX_QUEUES: usize = 8;
 /// A rest of less than one part in so many of the time makes no difference.
 const REST_PARTS: u64 = 100;
+/// Threads with a smaller part of the work and of the wakeups are not worth a role.
+const SMALL_PARTS: u64 = 1_000;
 /// Windows that are compared where not all pieces fit.
 const WINDOWS: u64 = 9;
 /// Names of threads have no more bytes.
@@ -126,6 +128,8 @@ struct Scene {
     names: Vec<String>,
     /// Whether its threads never slept.
     busy: Vec<bool>,
+    /// Kinds of threads without a role.
+    left_out: usize,
 }
 
 impl Scene {
@@ -157,10 +161,20 @@ impl Scene {
             let manner = most.map_or(Manner::Even, |((_, manner), _)| *manner);
             add(&mut kinds, (name, manner), work_ns, tid);
         }
-        let mut kinds: Vec<_> = kinds.into_iter().collect();
+        let own = || first.by_tid.values();
+        let [work_ns, wakeups] =
+            [own().map(|of| of.work_ns).sum(), own().map(|of| of.wakeups).sum()];
+        let is_small = |part: u64, all: u64| part.saturating_mul(SMALL_PARTS) < all;
+        let is_role = |(_, (own_ns, tids)): &(Kind, (u64, Vec<i32>))| {
+            let woken = tids.iter().filter_map(|tid| first.by_tid.get(tid)).map(|own| own.wakeups);
+            !is_small(*own_ns, work_ns) || !is_small(woken.sum(), wakeups)
+        };
+        let all = kinds.len();
+        let mut kinds: Vec<_> = kinds.into_iter().filter(is_role).collect();
         // As many as a plan has sets are kept: those that work most.
         kinds.sort_by_key(|(_, (work_ns, _))| std::cmp::Reverse(*work_ns));
         kinds.truncate(MAX_SETS);
+        let left_out = all - kinds.len();
         let mut names: Vec<String> = Vec::new();
         let (mut roles, mut busy) = (BTreeMap::new(), Vec::new());
         for (at, (((process, name, _), manner), (_, tids))) in kinds.iter().enumerate() {
@@ -175,7 +189,7 @@ impl Scene {
         }
         let threads = Threads::watch(asked.trace, &roles, cut);
         let (from_ns, to_ns) = (asked.trace.from_ns, asked.trace.to_ns);
-        (!names.is_empty()).then_some(Scene { from_ns, to_ns, threads, names, busy })
+        (!names.is_empty()).then_some(Scene { from_ns, to_ns, threads, names, busy, left_out })
     }
 
     fn wall_ns(&self) -> u64 {
@@ -223,8 +237,14 @@ impl Scene {
     /// The plan, and how many steps the longest list of a set has.
     fn text(&self, asked: &Asked, window: (u64, u64), max_queues: usize) -> (String, usize) {
         let title: String = clean(asked.title).chars().take(MAX_TITLE_CHARS).collect();
+        let left_out = match self.left_out {
+            0 => String::new(),
+            kinds => {
+                format!("# Kinds of threads that are left out, since they did least: {kinds}\n")
+            }
+        };
         let mut text = format!(
-            "# Captured for {}, the order of parts in {}: schedlab help capture\nschema = {PLAN_SCHEMA}\n\
+            "# Captured for {}, the order of parts in {}: schedlab help capture\n{left_out}schema = {PLAN_SCHEMA}\n\
              title = {}\n\n[[workload]]\nname = \"captured\"\n",
             seconds(self.wall_ns()),
             seconds(window.1 - window.0),

@@ -120,6 +120,31 @@ fn what_was_seen_once_comes_once() {
     assert_eq!(own(1), (twice.to_string(), "c a b"));
 }
 
+/// Thread 1 works for 100 us 2,000 times, 3 for 10 us once, and 4 for 1 us ten times.
+#[test]
+fn threads_that_hardly_do_anything_have_no_role() {
+    let works = |tid: i32, at_us: u64, work_us: u64| {
+        [
+            (at_us, waking(Waker::Interrupt, tid)),
+            (at_us, switch(0, Left::Runnable, tid)),
+            (at_us + work_us, switch(tid, Left::Sleeping, 0)),
+        ]
+    };
+    let mut events: Vec<_> = (0..2_000).flat_map(|at| works(1, at * 500, 100)).collect();
+    events.extend(works(3, 200, 10));
+    events.extend((0..10).flat_map(|at| works(4, 300 + at * 500, 1)));
+    events.sort_by_key(|(at_us, _)| *at_us);
+    let tasks = [traced(1, "app", "app"), traced(3, "sh", "sh"), traced(4, "tick", "tick")];
+    let captured = capture(&trace(&events), &tasks, true).unwrap();
+    let names: Vec<&str> = captured.roles.iter().map(|role| &*role.profile.name).collect();
+    assert_eq!(names, ["app", "tick"]);
+    assert!(
+        captured.text.contains("\n# Kinds of threads that are left out, since they did least: 1\n")
+    );
+    let all = capture(&pair(), &[traced(1, "app", "timer"), traced(2, "app", "app")], true);
+    assert!(!all.unwrap().text.contains("left out"));
+}
+
 #[test]
 fn who_is_mostly_woken_by_writing_reads() {
     let mut trace = pair();

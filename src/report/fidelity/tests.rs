@@ -74,8 +74,12 @@ fn rows_in_which_the_two_disagree_have_a_mark() {
     let marks = |fidelity: &Fidelity| {
         let options = Options { verbose: 1, ..Options::default() };
         let text = rendered("text", fidelity, options);
-        assert_eq!(text.contains("the host and the lab disagree"), text.contains(" !\n"), "{text}");
-        text.lines().filter(|line| line.ends_with(" !")).count()
+        assert_eq!(
+            text.contains("the host and the lab disagree"),
+            text.contains(" <>\n"),
+            "{text}"
+        );
+        text.lines().filter(|line| line.ends_with(" <>")).count()
     };
     let agreed = both(|_| ());
     assert_eq!(marks(&agreed), 0);
@@ -99,7 +103,7 @@ fn rows_in_which_the_two_disagree_have_a_mark() {
     assert!(undecided > 0 && marks(&far) == undecided, "{} of {undecided}", marks(&far));
     assert_eq!((far.summary.settled.count, far.summary.settled.of), (undecided, undecided));
     let without_detail = rendered("text", &far, Options::default());
-    assert!(without_detail.contains(" !\n"), "{without_detail}");
+    assert!(without_detail.contains(" <>\n"), "{without_detail}");
 }
 
 #[test]

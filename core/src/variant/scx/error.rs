@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::model::Advice;
-use crate::sys::FileError;
 use crate::sys::host::error_text;
+use crate::sys::{FileError, input};
 use crate::variant::hints::AS_ROOT;
 
 use super::scheduler::{BTF, Exit, STATE, Scheduler};
@@ -75,6 +75,14 @@ fn kernel(exit: Option<&Exit>) -> String {
 }
 
 impl Advice for SchedulerError {
+    fn is_usage(&self) -> bool {
+        match self {
+            SchedulerError::NoFile(error) => !input::may_pass(&error.source),
+            SchedulerError::NotExecutable(_) => true,
+            _ => false,
+        }
+    }
+
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(Cow::from(match self {
             SchedulerError::NoSchedExt(_) | SchedulerError::NoBtf => {

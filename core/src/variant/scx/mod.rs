@@ -12,12 +12,10 @@ mod scheduler;
 mod tests;
 
 use std::fmt;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::sys::Host;
 use crate::sys::companion::Companion;
-use crate::sys::{Host, input};
 
 pub use error::SchedulerError;
 use scheduler::{BTF, EVENTS, OPS, REJECTED, STATE};
@@ -43,6 +41,7 @@ impl Default for Limits {
 /// Whether a scheduler could be attached, as far as is known without trying. Of the kernel's files
 /// only those below `host` are read; the program's file is this process's own.
 pub fn check(scheduler: &Scheduler, host: &Host) -> Result<(), SchedulerError> {
+    scheduler.check_file()?;
     let state = state(host)?;
     if state != "disabled" {
         let ops = host.read(OPS).unwrap_or("a scheduler without a name".to_string());
@@ -58,9 +57,7 @@ pub fn check(scheduler: &Scheduler, host: &Host) -> Result<(), SchedulerError> {
         Scheduler::Own(_) | Scheduler::Object(_) if !host.path(BTF).exists() => {
             Err(SchedulerError::NoBtf)
         }
-        Scheduler::Own(_) => Ok(()),
-        Scheduler::Object(path) => readable(path),
-        Scheduler::Program { path, .. } => executable(path),
+        _ => Ok(()),
     }
 }
 
@@ -76,20 +73,6 @@ fn may_load(host: &Host) -> bool {
     const PERFMON_AND_BPF: u64 = 1 << 38 | 1 << 39;
     let capabilities = host.capabilities().known();
     capabilities.is_none_or(|has| has & SYS_ADMIN != 0 || has & PERFMON_AND_BPF == PERFMON_AND_BPF)
-}
-
-fn readable(path: &Path) -> Result<(), SchedulerError> {
-    let opened = input::open_file(path, input::MAX_OWN_FILE_BYTES);
-    opened.map(drop).map_err(|source| SchedulerError::no_file(path, source))
-}
-
-fn executable(path: &Path) -> Result<(), SchedulerError> {
-    let found = std::fs::metadata(path).map_err(|source| SchedulerError::no_file(path, source))?;
-    if found.is_file() && found.permissions().mode() & 0o111 != 0 {
-        Ok(())
-    } else {
-        Err(SchedulerError::NotExecutable(path.to_path_buf()))
-    }
 }
 
 /// The object that holds the scheduler in place.
