@@ -102,6 +102,18 @@ pub fn bind(command: &mut Command) {
     die_with_us(command);
 }
 
+/// Has the kernel give the program no huge pages: it clears each one whole when a byte of it is touched first.
+pub fn without_huge_pages(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: between fork and exec only prctl is called.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0);
+            Ok(())
+        });
+    }
+}
+
 /// Like [`bind`], for a command of the user: in our process group, as in a shell, and its programs carry our mark
 /// ([`abandoned`]).
 pub fn own(command: &mut Command) {

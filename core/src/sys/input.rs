@@ -147,15 +147,19 @@ pub fn is_database(path: &Path) -> bool {
 pub fn read_open(file: &mut File, max_bytes: u64) -> io::Result<Vec<u8>> {
     let about = file.metadata()?;
     if about.is_file() && about.len() > max_bytes {
-        Err(InputFault::TooLarge(max_bytes).into())
-    } else {
-        read_all(file, max_bytes)
+        return Err(InputFault::TooLarge(max_bytes).into());
     }
+    // A byte more shows the end.
+    let room = if about.is_file() { about.len() as usize + 1 } else { 0 };
+    read_into(Vec::with_capacity(room), file, max_bytes)
 }
 
 /// Reads all of a stream.
 pub fn read_all(stream: impl Read, max_bytes: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+    read_into(Vec::new(), stream, max_bytes)
+}
+
+fn read_into(mut bytes: Vec<u8>, stream: impl Read, max_bytes: u64) -> io::Result<Vec<u8>> {
     stream.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > max_bytes {
         Err(InputFault::TooLarge(max_bytes).into())
