@@ -187,6 +187,14 @@ impl CaptureArgs {
                 profile.switches_per_s
             ));
         }
+        for role in captured.roles.iter().filter(|role| role.kept < plan::MIN_KEPT) {
+            terminal::message(&format!(
+                "missing: {:.0} % of the CPU time of {}, whose stretches of work did not begin and end in this time: a longer --for sees \
+                 more of them",
+                100.0 * (1.0 - role.kept),
+                role.profile.name
+            ));
+        }
         said.iter().for_each(|line| terminal::message(line));
         if let Some(path) = &self.output {
             let path = quoted(&path.display().to_string());

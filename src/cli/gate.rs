@@ -71,7 +71,7 @@ impl Gate {
         }
         if !missing.is_empty() {
             let text = format!("not all could be judged: {}", listed(&missing, "; "));
-            let hint = "--metric with what is to be judged";
+            let hint = "schedlab report last says more; to judge something else: --metric NAME";
             return Err(Failure::here(text, hint));
         }
         analyses.iter().try_for_each(any_verdict)?;

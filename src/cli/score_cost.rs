@@ -105,7 +105,7 @@ fn source_cost(source: &str, level: Level) -> Option<ProbeCost> {
     let full = level == Level::Full;
     let is_it =
         |known: &Known| known.kernel == kernel && known.source == source && known.full == full;
-    if let Some(known) = read().into_iter().find(is_it) {
+    if let Some(known) = read().into_iter().find(is_it).filter(|known| is_known(&known.cost)) {
         return Some(known.cost);
     }
     let config = SessionConfig { level, ..SessionConfig::default() };
@@ -117,6 +117,11 @@ fn source_cost(source: &str, level: Level) -> Option<ProbeCost> {
 fn measure_shortly(config: &SessionConfig, source: &str) -> Option<Vec<Pair>> {
     const EFFORT: Effort = cost::SHORT;
     cost::measure(&cost::session(config, source), EFFORT).ok().filter(|pairs| !pairs.is_empty())
+}
+
+/// Telemetry takes time; where it seems to take none, noise was larger.
+fn is_known(cost: &ProbeCost) -> bool {
+    cost.switch_ns > 0.0
 }
 
 fn kernel() -> Option<String> {
@@ -135,10 +140,10 @@ fn read() -> Vec<Known> {
     text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 
-/// The newest of each kind. What cannot be written is measured again next time.
+/// The newest of each kind. What cannot be written, or was lost in noise, is measured again next time.
 fn keep(source: &str, level: Level, pairs: &[Pair]) {
     let (Some(kernel), Some(path)) = (kernel(), path()) else { return };
-    let Some(cost) = cost::summary(pairs, clock::unix_ns()) else { return };
+    let Some(cost) = cost::summary(pairs, clock::unix_ns()).filter(is_known) else { return };
     let full = level == Level::Full;
     let mut all = read();
     all.retain(|known| known.kernel != kernel || known.source != source || known.full != full);

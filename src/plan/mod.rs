@@ -43,8 +43,8 @@ use crate::model::{Lab, Measure, Plan, ProbeSpec, Raw, Topology, Twin, Value, Va
 
 pub use builtin::{Builtin, builtin, builtins, findings};
 pub use captured::{
-    Asked, Captured, Fit, Likeness, Settings, captured, replayed, score as likeness_score,
-    worst_role,
+    Asked, Captured, Fit, Likeness, MIN_KEPT, Settings, captured, replayed,
+    score as likeness_score, worst_role,
 };
 pub use configuration::{Configuration, TRUST as CACHE_TRUST, configuration};
 pub use error::{Faults, PlanError, PlanErrors};

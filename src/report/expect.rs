@@ -394,10 +394,8 @@ fn junit(plans: &[TestedPlan], _: &Options, out: &mut dyn Write) -> io::Result<(
             [("outcome", outcome.word().to_string())].into_iter().chain(texts)
         });
         let properties: Vec<_> = finding.chain(spoilt(of)).collect();
-        let error = phrases::joined(of.not_tested.iter().chain(&of.not_measured).cloned(), "; ");
-        let name = "all is measured";
-        let errors = (!error.is_empty()).then(|| context! { name, message => error });
-        let errors: Vec<Value> = errors.into_iter().collect();
+        let gaps = of.not_tested.iter().chain(&of.not_measured).cloned();
+        let errors = junit::all_measured(gaps.collect());
         context! { name => clean(&of.plan), cases, properties, errors }
     };
     junit::write_suites(&plans.iter().map(suite).collect::<Vec<Value>>(), out)

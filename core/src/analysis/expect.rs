@@ -143,7 +143,7 @@ pub fn test(analysis: &Analysis, expectations: &[Expectation]) -> Vec<Tested> {
                     judged: row.cells[side].judged,
                     margin: analysis.method.margin_of(place),
                     is_all_zero: is_all_zero(row, side),
-                    rounds: rounds(analysis, row, side, *claim)
+                    rounds: rounds(analysis, &work.label, row, side, *claim)
                         .filter(|_| outcome == Outcome::Open),
                 }
             })
@@ -159,12 +159,19 @@ pub fn test(analysis: &Analysis, expectations: &[Expectation]) -> Vec<Tested> {
 /// Whether each run of a variant failed and the baseline's did not: a machine that lacks something skips runs, and a host that
 /// ends them leaves them out, so this is what the variant does.
 fn has_only_failures(analysis: &Analysis, side: usize, work: &str) -> bool {
-    let fails = |side: usize| {
-        let label = &analysis.sides[side].label;
-        let is_it = |note: &Note| matches!(note, Note::Failed { side, work: of_work, runs, of, .. } if side == label && of_work == work && runs == of);
-        analysis.notes.iter().any(is_it)
-    };
+    let fails = |side: usize| failures(analysis, side, work).is_some_and(|(runs, of)| runs == of);
     fails(side) && !fails(0)
+}
+
+/// How many of the runs of a side and a work failed, and how many there are; `None`: none failed.
+fn failures(analysis: &Analysis, side: usize, work: &str) -> Option<(usize, usize)> {
+    let label = &analysis.sides[side].label;
+    analysis.notes.iter().find_map(|note| match note {
+        Note::Failed { side, work: own, runs, of, .. } if side == label && own == work => {
+            Some((*runs, *of))
+        }
+        _ => None,
+    })
 }
 
 fn is_all_zero(row: &Row, side: usize) -> bool {
@@ -182,7 +189,7 @@ fn has_rounds_of_zeros(analysis: &Analysis, cells: [&Cell; 2]) -> bool {
 
 /// How many rounds in all may decide what is open: of a verdict its own estimate; of a range those after
 /// which the interval, which shrinks with their root, would leave the nearest limit.
-fn rounds(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Option<Rounds> {
+fn rounds(analysis: &Analysis, work: &str, row: &Row, side: usize, claim: Claim) -> Option<Rounds> {
     if is_all_zero(row, side) {
         let needed = Rounds::Number(rounds_of_zeros(analysis));
         return (!has_rounds_of_zeros(analysis, [&row.cells[0], &row.cells[side]]))
@@ -208,13 +215,15 @@ fn rounds(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Option<R
             found.map(|of| ((of.high - of.low) / (of.high + of.low)).abs()).collect()
         }
     };
-    let pairs = effect.pairs() as f64;
-    let needed = (pairs * lengths.into_iter().fold(0.0, f64::max).powi(2)).ceil();
-    let more = pairs + 1.0;
-    Some(match needed.max(more) {
+    let pairs = effect.pairs() as u32;
+    let needed = (f64::from(pairs) * lengths.into_iter().fold(0.0, f64::max).powi(2)).ceil();
+    let needed = match needed.max(f64::from(pairs + 1)) {
         needed if needed <= f64::from(MAX_ROUNDS) => Rounds::Number(needed as u32),
         _ => Rounds::MoreThan(MAX_ROUNDS),
-    })
+    };
+    let made = analysis.plan().map_or(pairs, |plan| plan.rounds_done);
+    let has_failed = [0, side].iter().any(|side| failures(analysis, *side, work).is_some());
+    Some(if has_failed { needed.made_for(pairs, made) } else { needed })
 }
 
 fn outcome(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Outcome {

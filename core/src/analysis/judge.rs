@@ -420,7 +420,36 @@ impl Judging<'_> {
             }
             row.cells[side].judged = Some(judged);
         }
+        self.count_failures(works, family, side);
         used
+    }
+
+    /// Where runs failed some rounds have no pair, and as many of those to come will have none.
+    fn count_failures(&self, works: &mut [WorkTable], family: Family, side: usize) {
+        if self.pairing == Pairing::None || self.looks.is_some() {
+            return;
+        }
+        for (table, work) in works.iter_mut().zip(self.samples) {
+            let failed = |side: usize| work.unmeasured[side].iter().filter(|run| !run.is_skipped);
+            let failed: BTreeSet<u32> =
+                failed(0).chain(failed(side)).map(|run| run.key.round).collect();
+            if failed.is_empty() {
+                continue;
+            }
+            let rows = table.sets.iter_mut().flat_map(|set| &mut set.rows);
+            for row in rows.filter(|row| row.family == family) {
+                let own = |side: usize| row.cells[side].values.iter().map(|(round, _)| *round);
+                let (one, other): (BTreeSet<u32>, BTreeSet<u32>) =
+                    (own(0).collect(), own(side).collect());
+                let pairs = one.intersection(&other).count() as u32;
+                let made =
+                    one.iter().chain(&other).chain(&failed).collect::<BTreeSet<_>>().len() as u32;
+                let judged = &mut row.cells[side].judged;
+                if let Some(Judged { verdict: Verdict::Inconclusive { rounds, .. }, .. }) = judged {
+                    *rounds = rounds.made_for(pairs, made);
+                }
+            }
+        }
     }
 }
 

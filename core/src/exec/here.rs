@@ -9,8 +9,8 @@ use std::fmt::Display;
 use std::sync::atomic::AtomicBool;
 
 use crate::model::{
-    Advice, Cell, CpuSet, Disturbance, DisturbanceFact, KnobReading, MemoryPlacement, Outcome,
-    RunEnd, RunSpec, Window,
+    Advice, Cell, CpuSet, Disturbance, DisturbanceFact, KnobReading, MEANWHILE, MemoryPlacement,
+    Outcome, RunEnd, RunSpec, Window,
 };
 use crate::probe::disturbance::Watch;
 use crate::sys::xen::is_control;
@@ -194,7 +194,7 @@ fn finish(
         RunEnd::Finished(Outcome::Failed { mut reason }) => {
             for disturbance in disturbances {
                 // Without its share: runs that failed alike have one reason.
-                reason.push_str(&format!("; meanwhile: {}", disturbance.kind()));
+                reason.push_str(&format!("{MEANWHILE}{}", disturbance.kind()));
             }
             RunEnd::Finished(Outcome::Failed { reason })
         }

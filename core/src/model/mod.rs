@@ -78,8 +78,8 @@ pub use probe::{
     SLICE, Scope, TRACE_PROBE, VOLUNTARY, WAITED_FOR, partner, role_in_metrics,
 };
 pub use run::{
-    CgroupWrite, MAX_LINE_BYTES, NamedHistogram, Outcome, ProgramRecord, RunCgroups, RunEnd,
-    RunResult, RunSpec, RunnerMessage, SetResult, VariantResult, WIRE_VERSION, Window,
+    CgroupWrite, MAX_LINE_BYTES, MEANWHILE, NamedHistogram, Outcome, ProgramRecord, RunCgroups,
+    RunEnd, RunResult, RunSpec, RunnerMessage, SetResult, VariantResult, WIRE_VERSION, Window,
     WorkerResult, WorkerWindow, WorkerWindows,
 };
 pub use sample::{

@@ -321,6 +321,9 @@ pub struct WorkerResult {
     pub run_queue_wait_ns: Reading<u64>,
 }
 
+/// In the reason of a failed run, before each kind of what disturbed it.
+pub const MEANWHILE: &str = "; meanwhile: ";
+
 /// The end of a run. Only these three are stored; an interrupted run is repeated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
@@ -328,7 +331,7 @@ pub enum Outcome {
     Done {
         result: Box<RunResult>,
     },
-    /// It ran and gave no result that can be used.
+    /// It ran and gave no result that can be used. What disturbed it stands behind [`MEANWHILE`].
     Failed {
         reason: String,
     },

@@ -403,6 +403,9 @@ pub fn is_root() -> bool {
 
 fn executable(path: &Path) -> io::Result<()> {
     let about = std::fs::metadata(path)?;
+    if about.is_dir() {
+        return Err(io::Error::from_raw_os_error(libc::EISDIR));
+    }
     if about.is_file() && about.permissions().mode() & 0o111 != 0 {
         Ok(())
     } else {

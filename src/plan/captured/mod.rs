@@ -35,6 +35,8 @@ const MAX_QUEUES: usize = 8;
 const REST_PARTS: u64 = 100;
 /// Threads with a smaller part of the work and of the wakeups are not worth a role.
 const SMALL_PARTS: u64 = 1_000;
+/// A role with less of its CPU time in the plan is said.
+pub const MIN_KEPT: f64 = 0.9;
 /// Windows that are compared where not all pieces fit.
 const WINDOWS: u64 = 9;
 /// Names of threads have no more bytes.
@@ -65,6 +67,9 @@ pub struct Captured {
 pub struct Role {
     pub threads: u32,
     pub profile: Profile,
+    /// The part of its CPU time that is in the plan: stretches of which the begin or the end was not seen, and that are short, are
+    /// not.
+    pub kept: f64,
 }
 
 /// All that is captured.
@@ -91,6 +96,7 @@ pub fn captured(asked: &Asked) -> Option<Captured> {
             let role = |(at, name): (usize, &String)| Role {
                 threads: threads.count(at),
                 profile: Profile::read(threads, at, name, wall_ns),
+                kept: scene.kept(at),
             };
             let roles = scene.names.iter().enumerate().map(role).collect();
             return Some(Captured { text, roles, window_ns: window.1 - window.0 });
@@ -190,6 +196,15 @@ impl Scene {
         let threads = Threads::watch(asked.trace, &roles, cut);
         let (from_ns, to_ns) = (asked.trace.from_ns, asked.trace.to_ns);
         (!names.is_empty()).then_some(Scene { from_ns, to_ns, threads, names, busy, left_out })
+    }
+
+    /// See [`Role::kept`].
+    fn kept(&self, role: usize) -> f64 {
+        let own = self.threads.by_tid.values().filter(|thread| thread.role == role);
+        let all_ns: u64 = own.map(|thread| thread.work_ns).sum();
+        let whole = self.threads.pieces.iter().filter(|piece| piece.role == role && piece.is_whole);
+        let kept_ns: u64 = whole.map(|piece| piece.work_ns).sum();
+        if self.busy[role] || all_ns == 0 { 1.0 } else { kept_ns as f64 / all_ns as f64 }
     }
 
     fn wall_ns(&self) -> u64 {
@@ -535,6 +550,13 @@ impl Scene {
             text += ": never slept";
         } else if !shares.is_empty() {
             text += &format!(": {}", shares.join(", "));
+        }
+        let kept = self.kept(role);
+        if kept < MIN_KEPT {
+            text += &format!(
+                "; {:.0} % of its CPU time is in stretches that were seen whole",
+                100.0 * kept
+            );
         }
         if (fit.passes, fit.work) != (1.0, 1.0) {
             let Fit { passes, work, .. } = fit;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::model::{Left, TraceEvent, TraceTask, TraceWhat, Waker};
+use crate::model::{Left, TraceEvent, TraceTask, TraceWhat, Waker, duration_ns};
 use crate::plan;
 
 const MS: u64 = 1_000_000;
@@ -318,6 +318,60 @@ fn a_long_stretch_after_a_sleep_is_cut_too() {
         let [busy, _] = &captured.roles[..] else { panic!("{text}") };
         assert_eq!(busy.profile.bursts_ns, bursts, "{text}");
     }
+}
+
+/// Thread 1 sleeps for 200 ms and then works to the end of the trace; thread 2 works from its begin and then sleeps.
+#[test]
+fn who_works_to_the_end_or_from_the_begin_works_in_the_plan() {
+    let trace = trace(&[
+        (1_000, switch(1, Left::Sleeping, 2)),
+        (201_000, waking(Waker::Interrupt, 1)),
+        (301_000, switch(2, Left::Sleeping, 1)),
+    ]);
+    let tasks = [traced(1, "app", "late"), traced(2, "app", "soon")];
+    let captured = capture(&trace, &tasks, true).unwrap();
+    let burnt_ms = |(_, steps, order): &(u32, Vec<String>, String)| -> f64 {
+        // By the name of its part.
+        let mut ms = BTreeMap::new();
+        let mut part = "";
+        for step in steps {
+            match step.split_once(' ') {
+                Some(("part", name)) => part = name,
+                Some(("burn", time)) => {
+                    let each: Vec<u64> =
+                        time.split('|').map(|time| duration_ns(time).unwrap()).collect();
+                    let mean_ns = each.iter().sum::<u64>() as f64 / each.len() as f64;
+                    *ms.entry(part).or_insert(0.0) += mean_ns / MS as f64;
+                }
+                _ => {}
+            }
+        }
+        let each = |word: &str| {
+            let (name, times) = word.split_once('*').unwrap_or((word, "1"));
+            ms.get(name).copied().unwrap_or_default() * times.parse::<f64>().unwrap()
+        };
+        order.split(' ').map(each).sum()
+    };
+    let sets = sets(&captured.text);
+    let burnt: Vec<f64> = sets.iter().map(burnt_ms).collect();
+    assert!((burnt[0] - 699.0).abs() < 7.0 && (burnt[1] - 300.0).abs() < 3.0, "{}", captured.text);
+    assert!(sets[0].1.contains(&"sleep 200ms".to_string()), "{}", captured.text);
+    assert!(captured.roles.iter().all(|role| role.kept > 0.99), "{:?}", captured.roles);
+}
+
+/// A stretch of work that is shorter than a twentieth, of which the begin was not seen, is not in the plan.
+#[test]
+fn a_role_says_how_much_of_its_work_is_in_the_plan() {
+    let trace = trace(&[
+        (0, switch(0, Left::Runnable, 1)),
+        (40_000, switch(1, Left::Sleeping, 0)),
+        (200_000, waking(Waker::Interrupt, 1)),
+        (200_000, switch(0, Left::Runnable, 1)),
+        (210_000, switch(1, Left::Sleeping, 0)),
+    ]);
+    let captured = capture(&trace, &[traced(1, "app", "app")], true).unwrap();
+    assert_eq!(captured.roles[0].kept, 0.2);
+    assert!(captured.text.contains("; 20 % of its CPU time is in stretches"), "{}", captured.text);
 }
 
 /// Thread 3 is the namesake of thread 1, and wakes nobody.

@@ -3,7 +3,7 @@
 //! A thread works until it sleeps, and sleeps until it is woken. Work is its time on CPUs: the time in which it waited
 //! for one is left out, since the scheduler that is tried makes its own. A long stretch of work is cut into pieces, each to
 //! the next wakeup of another thread, where it has many of them, or where its begin or end was not seen: else a thread that
-//! never sleeps would wake nobody.
+//! never sleeps would wake nobody, and one that works to the end of the trace would do nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -216,8 +216,12 @@ impl Threads {
             thread.has_whole = true;
             self.bursts.push((thread.role, work_ns));
         }
-        let is_whole = stretch.is_awaited && is_seen;
-        if stretch.posts > if is_whole { MANY_POSTS } else { 0 } {
+        // One that neither slept nor wakes anybody is read as busy.
+        let is_cut = match stretch.is_awaited && is_seen {
+            true => stretch.posts > MANY_POSTS,
+            false => stretch.posts > 0 || thread.has_slept,
+        };
+        if is_cut {
             self.to_cut.push(((tid, stretch.from_ns), work_ns));
         }
     }

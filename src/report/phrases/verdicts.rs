@@ -167,7 +167,7 @@ pub fn why(verdict: &Verdict, unit: Unit, family: usize, each: &str) -> Option<S
     Some(match why {
         Why::Noise => return None,
         Why::TooFewRounds { least } => {
-            format!("too few {each}s for any verdict: it takes at least {least}")
+            format!("too few {each}s that count for any verdict: it takes at least {least}")
         }
         Why::OnlyAlone => by_chance("excludes 1", "a difference", "it"),
         Why::SameOnlyAlone => by_chance("is within the margin", "SAME", "that"),

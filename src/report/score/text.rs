@@ -404,9 +404,12 @@ fn foot(score: &Score, page: &mut Page) {
 /// The telemetry's own cost, from the cost of a switch on this kernel.
 pub fn cost(score: &Score) -> String {
     let Some(cost) = score.cost else { return "not measured here: schedlab score --cost".into() };
+    if cost.switch_ns <= 0.0 {
+        return "less than the noise of this machine: schedlab score --cost".into();
+    }
     let switches: u64 = score.cpus.iter().filter_map(|cpu| cpu.switches).sum();
     let cpu_ns = score.wall_ns.saturating_mul(score.cpus.len() as u64).max(1);
-    let share = 100.0 * cost.switch_ns.max(0.0) * switches as f64 / cpu_ns as f64;
+    let share = 100.0 * cost.switch_ns * switches as f64 / cpu_ns as f64;
     format!(
         "about {:.0} ns for each switch, {share:.2} % of the CPUs for these {switches} (a \
          ping-pong here: {:+.1} %)",

@@ -11,7 +11,7 @@ pub fn nothing(analysis: &Analysis) -> &'static str {
     if analysis.sides.iter().any(|side| side.runs > 0) {
         "no headline metric was measured; -v shows the others, --metric NAME judges one"
     } else {
-        "nothing was measured that can be shown"
+        "nothing was measured that can be compared"
     }
 }
 

@@ -284,6 +284,52 @@ fn a_variant_that_cannot_be_had_here_has_one_note_and_no_advice_on_boots_or_kern
     }
 }
 
+/// Of each four rounds one has a pair.
+#[test]
+fn rounds_that_lack_a_pair_count_among_those_that_decide() {
+    let needed = |every: u32| {
+        let mut plan = plan("p1", 1, &["default", "batch"]);
+        for (at, factors) in [(1.0, 1.03), (1.01, 1.0), (0.99, 1.02)].into_iter().enumerate() {
+            for round in at as u32 * every..(at as u32 + 1) * every {
+                run(&mut plan, round, 0, factors.0);
+                match round % every {
+                    0 => run(&mut plan, round, 1, factors.1),
+                    _ => lose(&mut plan, round, 1, false, "it stalled; meanwhile: steal"),
+                }
+            }
+        }
+        let analysis = analysed(&[plan], &["default", "batch"]);
+        let (.., row) = analysis.rows().next().unwrap();
+        match row.cells[1].verdict() {
+            Some(Verdict::Inconclusive {
+                rounds: crate::stats::Rounds::Number(rounds), ..
+            }) => rounds,
+            other => panic!("{other:?}"),
+        }
+    };
+    let alone = needed(1);
+    assert!(alone > 3, "{alone}");
+    assert_eq!(needed(4), 4 * alone);
+}
+
+#[test]
+fn failures_that_something_else_accompanied_have_one_reason() {
+    let mut plan = plan("p1", 1, &["default", "batch"]);
+    for (round, reason) in ["it stalled", "it stalled; meanwhile: steal; meanwhile: irq", "it fell"]
+        .into_iter()
+        .enumerate()
+    {
+        run(&mut plan, round as u32, 0, 1.0);
+        lose(&mut plan, round as u32, 1, false, reason);
+    }
+    let notes = analysed(&[plan], &["default", "batch"]).notes;
+    let failed = notes.iter().find_map(|note| match note {
+        Note::Failed { runs, reason, others, .. } => Some((*runs, reason.as_str(), *others)),
+        _ => None,
+    });
+    assert_eq!(failed, Some((3, "it stalled", 1)));
+}
+
 #[test]
 fn a_side_of_which_all_runs_failed_is_a_gap_and_not_refused() {
     let mut plan = work(plan("p1", 1, &["default", "batch"]), "chat", 2);
