@@ -25,7 +25,7 @@ const EXIT_CODES: &[(&str, &str)] = &[
     ("2", "the command line, the plan or a file to read that they name is wrong or not there"),
     (
         "3",
-        "it could not be measured here, each run of a variant failed, or a result could not be stored or read",
+        "it could not be measured here, each run of a variant in one work failed, or a result could not be stored or read",
     ),
     ("130", "interrupted, and resumable"),
     ("125 and 255", "with --fail-on bisect: not decided or not measured, and wrong usage"),

@@ -118,7 +118,7 @@ fn enough_rounds(analysis: &Analysis) -> Result<(), Failure> {
     match least.max() {
         None => Ok(()),
         Some(least) => Err(Failure::here(
-            format!("too few rounds for any verdict: it takes at least {least}"),
+            format!("too few rounds that count for any verdict: it takes at least {least}"),
             format!("--rounds {least}, or more"),
         )),
     }

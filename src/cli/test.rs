@@ -190,7 +190,8 @@ fn check_new(args: &RunArgs, plan: &str) -> Result<(), Failure> {
         Preparation::Ready(of) if of.job.started.plan.expectations.is_empty() => {
             Err(expectations::nothing(&of.job.started.plan.title).into())
         }
-        _ => Ok(()),
+        Preparation::Ready(of) => Ok(of.check_files()?),
+        Preparation::Done(_) => Ok(()),
     }
 }
 

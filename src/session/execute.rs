@@ -353,12 +353,9 @@ impl Finished {
         SessionError::Here(Problem { message, hint })
     }
 
-    /// Fails where all runs of a variant failed, and where runs are missing and the request is strict.
-    pub fn check_missing(&self) -> Result<(), SessionError> {
+    /// Fails where runs are missing and the request is strict.
+    pub fn check_strict(&self) -> Result<(), SessionError> {
         let Finished { request, plan, .. } = self;
-        if request.purpose == Purpose::Run {
-            self.check_variants()?;
-        }
         let missing = plan.unmeasured.len();
         if request.strict && missing > 0 {
             let all = plan.runs.len() + missing;
@@ -371,17 +368,16 @@ impl Finished {
         Ok(())
     }
 
-    /// A machine that lacks something skips runs; where each of them fails there is nothing to compare.
-    fn check_variants(&self) -> Result<(), SessionError> {
+    /// Fails where each run of a work and a variant failed: nothing can be compared. A machine that lacks something skips
+    /// runs, which is no failure.
+    pub fn check_variants(&self) -> Result<(), SessionError> {
         let Finished { request, plan, .. } = self;
         for cell in &plan.cells {
             let is_own = |key: &RunKey| key.cell == cell.index;
-            if plan.runs.iter().any(|run| is_own(&run.key)) {
-                continue;
-            }
-            let mut failed =
-                plan.unmeasured.iter().filter(|run| is_own(&run.key) && !run.is_skipped);
-            if let Some(first) = failed.next() {
+            let mut others = plan.unmeasured.iter().filter(|run| is_own(&run.key)).peekable();
+            let Some(first) = others.peek().copied() else { continue };
+            let has_value = plan.runs.iter().any(|run| is_own(&run.key));
+            if !has_value && others.all(|run| !run.is_skipped) {
                 let message =
                     clean(&format!("{}: each run failed: {}", cell.place(), first.reason));
                 let command = request.db.command(&format!("report {}", plan.id));

@@ -45,24 +45,35 @@ impl Prepared {
         works.iter().try_for_each(|(_, cells)| Ok(self.backend.check_turns(cells)?))
     }
 
-    /// Fails where a file that the plan names is not there, not one cell can run here, or not all can and each needs its
-    /// verdict, before anything is stored.
-    pub fn check_cells(&self) -> Result<(), SessionError> {
+    /// Fails where a file that the plan names is not there. The nodes of a fleet may have it.
+    pub fn check_files(&self) -> Result<(), SessionError> {
+        self.refused().map(|_| ())
+    }
+
+    /// Cells that cannot run here, with their places; fails as [`Prepared::check_files`] does.
+    fn refused(&self) -> Result<Vec<(CannotRun, String)>, SessionError> {
         let PlanStarted { cells, environment, .. } = &self.job.started;
-        // The nodes of a fleet may have more than this machine.
-        let is_here = self.request.fleet.is_none();
-        let needs_all = self.request.needs_verdicts && is_here;
         let check = |cell: &Cell| {
             let why = engine::check(&*self.backend, cell, &environment.topology).err()?;
             Some((why, cell.place()))
         };
-        let reasons: Vec<(CannotRun, String)> = cells.iter().filter_map(check).collect();
-        for (why, place) in &reasons {
-            if let (CannotRun::Wrong(Problem { message, hint }), true) = (why, is_here) {
+        let refused: Vec<(CannotRun, String)> = cells.iter().filter_map(check).collect();
+        for (why, place) in refused.iter().filter(|_| self.request.fleet.is_none()) {
+            if let CannotRun::Wrong(Problem { message, hint }) = why {
                 let message = clean(&format!("{place}: {message}"));
                 return Err(SessionError::Usage(Problem { message, hint: hint.clone() }));
             }
         }
+        Ok(refused)
+    }
+
+    /// Fails where a file that the plan names is not there, not one cell can run here, or not all can and each needs its
+    /// verdict, before anything is stored.
+    pub fn check_cells(&self) -> Result<(), SessionError> {
+        let cells = &self.job.started.cells;
+        // The nodes of a fleet may have more than this machine.
+        let needs_all = self.request.needs_verdicts && self.request.fleet.is_none();
+        let reasons = self.refused()?;
         let what = match reasons.len() {
             0 => return Ok(()),
             some if some < cells.len() && !needs_all => return Ok(()),

@@ -63,6 +63,7 @@ pub(super) fn resume(mut request: Request) -> Result<Prepared, SessionError> {
     request.judged = request.judged.or(&job.started.judged);
     let prepared = Prepared { request, job, backend };
     prepared.check_backend()?;
+    prepared.check_files()?;
     Ok(prepared)
 }
 

@@ -13,7 +13,7 @@ use crate::stats::{
     interval_of_look, interval_of_mean, log_ratios, min_rounds,
 };
 
-use super::{Analysis, Cell, Note, Row, takes_metric};
+use super::{Analysis, Cell, Note, Pairing, Row, takes_metric};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -143,7 +143,7 @@ pub fn test(analysis: &Analysis, expectations: &[Expectation]) -> Vec<Tested> {
                     judged: row.cells[side].judged,
                     margin: analysis.method.margin_of(place),
                     is_all_zero: is_all_zero(row, side),
-                    rounds: rounds(analysis, &work.label, row, side, *claim)
+                    rounds: rounds(analysis, row, side, *claim)
                         .filter(|_| outcome == Outcome::Open),
                 }
             })
@@ -159,19 +159,12 @@ pub fn test(analysis: &Analysis, expectations: &[Expectation]) -> Vec<Tested> {
 /// Whether each run of a variant failed and the baseline's did not: a machine that lacks something skips runs, and a host that
 /// ends them leaves them out, so this is what the variant does.
 fn has_only_failures(analysis: &Analysis, side: usize, work: &str) -> bool {
-    let fails = |side: usize| failures(analysis, side, work).is_some_and(|(runs, of)| runs == of);
+    let fails = |side: usize| {
+        let label = &analysis.sides[side].label;
+        let is_it = |note: &Note| matches!(note, Note::Failed { side, work: of_work, runs, of, .. } if side == label && of_work == work && runs == of);
+        analysis.notes.iter().any(is_it)
+    };
     fails(side) && !fails(0)
-}
-
-/// How many of the runs of a side and a work failed, and how many there are; `None`: none failed.
-fn failures(analysis: &Analysis, side: usize, work: &str) -> Option<(usize, usize)> {
-    let label = &analysis.sides[side].label;
-    analysis.notes.iter().find_map(|note| match note {
-        Note::Failed { side, work: own, runs, of, .. } if side == label && own == work => {
-            Some((*runs, *of))
-        }
-        _ => None,
-    })
 }
 
 fn is_all_zero(row: &Row, side: usize) -> bool {
@@ -189,7 +182,7 @@ fn has_rounds_of_zeros(analysis: &Analysis, cells: [&Cell; 2]) -> bool {
 
 /// How many rounds in all may decide what is open: of a verdict its own estimate; of a range those after
 /// which the interval, which shrinks with their root, would leave the nearest limit.
-fn rounds(analysis: &Analysis, work: &str, row: &Row, side: usize, claim: Claim) -> Option<Rounds> {
+fn rounds(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Option<Rounds> {
     if is_all_zero(row, side) {
         let needed = Rounds::Number(rounds_of_zeros(analysis));
         return (!has_rounds_of_zeros(analysis, [&row.cells[0], &row.cells[side]]))
@@ -221,9 +214,10 @@ fn rounds(analysis: &Analysis, work: &str, row: &Row, side: usize, claim: Claim)
         needed if needed <= f64::from(MAX_ROUNDS) => Rounds::Number(needed as u32),
         _ => Rounds::MoreThan(MAX_ROUNDS),
     };
-    let made = analysis.plan().map_or(pairs, |plan| plan.rounds_done);
-    let has_failed = [0, side].iter().any(|side| failures(analysis, *side, work).is_some());
-    Some(if has_failed { needed.made_for(pairs, made) } else { needed })
+    let is_counted =
+        analysis.method.pairing == Pairing::WithinRounds && analysis.method.looks.is_none();
+    let [pairs, made] = row.rounds(side);
+    Some(if is_counted { needed.of_made(pairs, made) } else { needed })
 }
 
 fn outcome(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Outcome {

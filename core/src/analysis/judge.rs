@@ -420,36 +420,22 @@ impl Judging<'_> {
             }
             row.cells[side].judged = Some(judged);
         }
-        self.count_failures(works, family, side);
+        if self.pairing == Pairing::WithinRounds && self.looks.is_none() {
+            let all =
+                works.iter_mut().flat_map(|work| &mut work.sets).flat_map(|set| &mut set.rows);
+            all.filter(|row| row.family == family).for_each(|row| count_lone_rounds(row, side));
+        }
         used
     }
+}
 
-    /// Where runs failed some rounds have no pair, and as many of those to come will have none.
-    fn count_failures(&self, works: &mut [WorkTable], family: Family, side: usize) {
-        if self.pairing == Pairing::None || self.looks.is_some() {
-            return;
-        }
-        for (table, work) in works.iter_mut().zip(self.samples) {
-            let failed = |side: usize| work.unmeasured[side].iter().filter(|run| !run.is_skipped);
-            let failed: BTreeSet<u32> =
-                failed(0).chain(failed(side)).map(|run| run.key.round).collect();
-            if failed.is_empty() {
-                continue;
-            }
-            let rows = table.sets.iter_mut().flat_map(|set| &mut set.rows);
-            for row in rows.filter(|row| row.family == family) {
-                let own = |side: usize| row.cells[side].values.iter().map(|(round, _)| *round);
-                let (one, other): (BTreeSet<u32>, BTreeSet<u32>) =
-                    (own(0).collect(), own(side).collect());
-                let pairs = one.intersection(&other).count() as u32;
-                let made =
-                    one.iter().chain(&other).chain(&failed).collect::<BTreeSet<_>>().len() as u32;
-                let judged = &mut row.cells[side].judged;
-                if let Some(Judged { verdict: Verdict::Inconclusive { rounds, .. }, .. }) = judged {
-                    *rounds = rounds.made_for(pairs, made);
-                }
-            }
-        }
+/// Adds to the rounds that a verdict needs those that will have no pair, as some of these had none.
+fn count_lone_rounds(row: &mut Row, side: usize) {
+    let [pairs, made] = row.rounds(side);
+    if let Some(Judged { verdict: Verdict::Inconclusive { rounds, .. }, .. }) =
+        &mut row.cells[side].judged
+    {
+        *rounds = rounds.of_made(pairs, made);
     }
 }
 

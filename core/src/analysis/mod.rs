@@ -344,6 +344,15 @@ impl WorkTable {
 }
 
 impl Row {
+    /// The number of rounds in which both the baseline and this side have a value, and in which one of them has.
+    pub fn rounds(&self, side: usize) -> [u32; 2] {
+        let own = |side: usize| -> BTreeSet<u32> {
+            self.cells[side].values.iter().map(|(round, _)| *round).collect()
+        };
+        let (one, other) = (own(0), own(side));
+        [one.intersection(&other).count() as u32, one.union(&other).count() as u32]
+    }
+
     /// Whether a side has no verdict though one was to be. No misses on both sides need none; nothing done
     /// on both sides says nothing.
     pub fn lacks_verdict(&self, side: usize) -> bool {

@@ -331,7 +331,7 @@ pub enum Outcome {
     Done {
         result: Box<RunResult>,
     },
-    /// It ran and gave no result that can be used. What disturbed it stands behind [`MEANWHILE`].
+    /// It ran and gave no result that can be used. Its disturbances stand behind [`MEANWHILE`].
     Failed {
         reason: String,
     },

@@ -102,7 +102,8 @@ pub fn bind(command: &mut Command) {
     die_with_us(command);
 }
 
-/// Has the kernel give the program no huge pages: it clears each one whole when a byte of it is touched first.
+/// Has the kernel give the program no huge pages: it clears each one whole when a byte of it is touched first. A kernel
+/// that cannot do so gives it some, and the program is slower.
 pub fn without_huge_pages(command: &mut Command) {
     use std::os::unix::process::CommandExt;
     // SAFETY: between fork and exec only prctl is called.

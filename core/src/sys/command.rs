@@ -352,9 +352,13 @@ fn collect(pid: i32, begin_ns: u64) -> io::Result<Executed> {
     })
 }
 
-/// The file of a program, given as a path or as a name in one of the folders of `PATH`; errors as of execvp(3).
+/// The file of a program, given as a path or as a name in one of the folders of `PATH`; errors as of execvp(3),
+/// but for a folder: EISDIR.
 pub fn find(name: &str) -> io::Result<PathBuf> {
     if name.contains('/') {
+        if Path::new(name).is_dir() {
+            return Err(io::Error::from_raw_os_error(libc::EISDIR));
+        }
         executable(Path::new(name))?;
         return std::path::absolute(name);
     }
@@ -403,9 +407,6 @@ pub fn is_root() -> bool {
 
 fn executable(path: &Path) -> io::Result<()> {
     let about = std::fs::metadata(path)?;
-    if about.is_dir() {
-        return Err(io::Error::from_raw_os_error(libc::EISDIR));
-    }
     if about.is_file() && about.permissions().mode() & 0o111 != 0 {
         Ok(())
     } else {
@@ -560,7 +561,7 @@ mod tests {
             ("no-such-program-here", libc::ENOENT),
             ("/no/such/file", libc::ENOENT),
             ("/etc/passwd", libc::EACCES),
-            ("/etc", libc::EACCES),
+            ("/etc", libc::EISDIR),
         ] {
             assert_eq!(find(word).err().unwrap().raw_os_error(), Some(errno), "{word}");
         }

@@ -151,7 +151,9 @@ pub fn read_open(file: &mut File, max_bytes: u64) -> io::Result<Vec<u8>> {
     }
     // A byte more shows the end.
     let room = if about.is_file() { about.len() as usize + 1 } else { 0 };
-    read_into(Vec::with_capacity(room), file, max_bytes)
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(room).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    read_into(bytes, file, max_bytes)
 }
 
 /// Reads all of a stream.

@@ -304,7 +304,7 @@ pub fn command(start: &Start) -> Result<Command, LabError> {
         .envs(start.environment.iter().map(|(k, v)| (k, v)))
         .stderr(complaints);
     child::bind(&mut command);
-    // A guest from a saved machine touches a part of its memory.
+    // A guest touches a part of its memory.
     child::without_huge_pages(&mut command);
     Ok(command)
 }

@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use crate::exec;
-use crate::model::{Cell, CpuClocks, GuestFacts, GuestMessage, GuestTime, Lab, Outcome, RunSpec};
+use crate::model::{
+    Advice, Cell, CpuClocks, GuestFacts, GuestMessage, GuestTime, Lab, Outcome, RunSpec,
+};
 use crate::sys::{self, scratch};
 use crate::variant::{self, scx::Scheduler};
 
@@ -257,7 +259,11 @@ impl GuestManager {
         }
         user_files(cell)?.iter().try_for_each(|path| initrd::check_user_file(path))?;
         let scheduler = scheduler(cell);
-        scheduler.as_ref().map_or(Ok(()), Scheduler::check_file)?;
+        match scheduler.as_ref().map(Scheduler::check_file) {
+            Some(Err(error)) if error.is_usage() => return Err(error.into()),
+            // What may pass is tried again by the run.
+            _ => {}
+        }
         scheduler.as_ref().and_then(Scheduler::path).map_or(Ok(()), initrd::check_user_file)
     }
 

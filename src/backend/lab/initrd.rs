@@ -34,8 +34,9 @@ pub struct Packed {
 pub fn own_program() -> Result<Vec<Packed>, LabError> {
     let own = std::env::current_exe()
         .map_err(LabError::io("find this program", Path::new("/proc/self/exe")))?;
-    let file = input::open_file(&own, input::MAX_PROGRAM_BYTES).map_err(LabError::input(&own))?;
-    let read = |bytes| input::read_start(&file, bytes).map_err(LabError::input(&own));
+    let file =
+        input::open_file(&own, input::MAX_PROGRAM_BYTES).map_err(LabError::io("read", &own))?;
+    let read = |bytes| input::read_start(&file, bytes).map_err(LabError::io("read", &own));
     let mut bytes = read(HEADER_BYTES)?;
     let image = Image::read(&own, &bytes)?;
     // Debugging information may be longer than all before it.

@@ -35,7 +35,7 @@ const MAX_QUEUES: usize = 8;
 const REST_PARTS: u64 = 100;
 /// Threads with a smaller part of the work and of the wakeups are not worth a role.
 const SMALL_PARTS: u64 = 1_000;
-/// A role with less of its CPU time in the plan is said.
+/// Roles with less of their CPU time in stretches that were seen whole are named.
 pub const MIN_KEPT: f64 = 0.9;
 /// Windows that are compared where not all pieces fit.
 const WINDOWS: u64 = 9;
@@ -67,8 +67,8 @@ pub struct Captured {
 pub struct Role {
     pub threads: u32,
     pub profile: Profile,
-    /// The part of its CPU time that is in the plan: stretches of which the begin or the end was not seen, and that are short, are
-    /// not.
+    /// The part of its CPU time in stretches that were seen whole, or are cut: short ones of which the begin or the end was not
+    /// seen are not in the plan.
     pub kept: f64,
 }
 
@@ -171,12 +171,15 @@ impl Scene {
         let [work_ns, wakeups] =
             [own().map(|of| of.work_ns).sum(), own().map(|of| of.wakeups).sum()];
         let is_small = |part: u64, all: u64| part.saturating_mul(SMALL_PARTS) < all;
-        let is_role = |(_, (own_ns, tids)): &(Kind, (u64, Vec<i32>))| {
+        let is_role = |(_, (own_ns, tids)): (&Kind, &(u64, Vec<i32>))| {
             let woken = tids.iter().filter_map(|tid| first.by_tid.get(tid)).map(|own| own.wakeups);
             !is_small(*own_ns, work_ns) || !is_small(woken.sum(), wakeups)
         };
         let all = kinds.len();
-        let mut kinds: Vec<_> = kinds.into_iter().filter(is_role).collect();
+        // Of many that are all small none is smaller than the others.
+        let has_large = kinds.iter().any(is_role);
+        kinds.retain(|kind, sum| !has_large || is_role((kind, sum)));
+        let mut kinds: Vec<_> = kinds.into_iter().collect();
         // As many as a plan has sets are kept: those that work most.
         kinds.sort_by_key(|(_, (work_ns, _))| std::cmp::Reverse(*work_ns));
         kinds.truncate(MAX_SETS);

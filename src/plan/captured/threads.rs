@@ -189,7 +189,7 @@ impl Threads {
         let (posts, wakeups) = (thread.posts, thread.wakeups);
         match is_cut {
             true if !thread.has_slept => Some(Manner::BusyWaker),
-            false if !thread.has_whole => Some(Manner::Busy),
+            false if !thread.has_whole && !thread.has_slept => Some(Manner::Busy),
             _ if posts.max(wakeups) < MIN_COUNT => None,
             _ if posts / MUCH_MORE >= wakeups => Some(Manner::Wakes),
             _ if wakeups / MUCH_MORE >= posts => Some(Manner::Woken),
@@ -217,9 +217,10 @@ impl Threads {
             self.bursts.push((thread.role, work_ns));
         }
         // One that neither slept nor wakes anybody is read as busy.
-        let is_cut = match stretch.is_awaited && is_seen {
-            true => stretch.posts > MANY_POSTS,
-            false => stretch.posts > 0 || thread.has_slept,
+        let is_cut = if stretch.is_awaited && is_seen {
+            stretch.posts > MANY_POSTS
+        } else {
+            stretch.posts > 0 || thread.has_slept
         };
         if is_cut {
             self.to_cut.push(((tid, stretch.from_ns), work_ns));

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Disturbance, DisturbanceFact, DisturbanceKind, GuestKernel, KnobReading, PlanEnd, SCHED_PROBES,
-    SampledPlan, SampledVersion, Unmeasured,
+    Disturbance, DisturbanceFact, DisturbanceKind, GuestKernel, KnobReading, MEANWHILE, PlanEnd,
+    SCHED_PROBES, SampledPlan, SampledVersion, Unmeasured,
 };
 use crate::stats::{Unjudged, Verdict};
 
@@ -153,7 +153,11 @@ fn main_reason(runs: &[&&Unmeasured]) -> Option<(String, usize)> {
         counts.entry(cause(&run.reason, |_| true)).or_insert((0, Reverse(at))).0 += 1;
     }
     let (count, Reverse(at)) = counts.into_values().max()?;
-    Some((runs[at].reason.clone(), runs.len() - count))
+    let reason = &runs[at].reason;
+    // The disturbances of one run are not those of the others.
+    let own = reason.split_once(MEANWHILE).map_or(reason.as_str(), |(own, _)| own);
+    let is_shared = runs.iter().all(|run| run.reason == *reason);
+    Some((if is_shared { reason } else { own }.to_string(), runs.len() - count))
 }
 
 /// Rows of the metrics that the report is about, with their places.

@@ -315,7 +315,7 @@ fn rounds_that_lack_a_pair_count_among_those_that_decide() {
 #[test]
 fn failures_that_something_else_accompanied_have_one_reason() {
     let mut plan = plan("p1", 1, &["default", "batch"]);
-    for (round, reason) in ["it stalled", "it stalled; meanwhile: steal; meanwhile: irq", "it fell"]
+    for (round, reason) in ["it stalled; meanwhile: steal", "it stalled; meanwhile: irq", "it fell"]
         .into_iter()
         .enumerate()
     {

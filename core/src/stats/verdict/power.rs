@@ -21,10 +21,10 @@ pub enum Rounds {
 }
 
 impl Rounds {
-    /// As many rounds as give so many with a pair, where `pairs` of those that were `made` have one.
-    pub fn made_for(self, pairs: u32, made: u32) -> Rounds {
+    /// Turns rounds with values of both sides into rounds that are made, where `pairs` of `made` rounds had both.
+    pub fn of_made(self, pairs: u32, made: u32) -> Rounds {
         let Rounds::Number(needed) = self else { return self };
-        let all = u64::from(needed) * u64::from(made) / u64::from(pairs.max(1));
+        let all = (u64::from(needed) * u64::from(made)).div_ceil(u64::from(pairs.max(1)));
         match u32::try_from(all) {
             Ok(all) if all <= MAX_ROUNDS => Rounds::Number(all.max(needed)),
             _ => Rounds::MoreThan(MAX_ROUNDS),
