@@ -70,7 +70,8 @@ pub fn run_silently(prepared: Prepared, shown: &Shown) -> Result<String, Failure
     Ok(finished.started.id)
 }
 
-/// What two instruments measured is compared though one of them lacks a variant; a test says so of what it expects.
+/// Fails where runs are missing that had to be there. Two instruments are compared though one lacks a variant, and a test
+/// has its own words for it.
 fn check_missing(finished: &Finished, shown: &Shown) -> Result<(), Failure> {
     if finished.request.purpose == Purpose::Run && !shown.and_lab {
         finished.check_variants()?;

@@ -261,7 +261,7 @@ impl GuestManager {
         let scheduler = scheduler(cell);
         match scheduler.as_ref().map(Scheduler::check_file) {
             Some(Err(error)) if error.is_usage() => return Err(error.into()),
-            // What may pass is tried again by the run.
+            // The run tries again where the fault may pass.
             _ => {}
         }
         scheduler.as_ref().and_then(Scheduler::path).map_or(Ok(()), initrd::check_user_file)

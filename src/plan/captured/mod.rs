@@ -176,7 +176,7 @@ impl Scene {
             !is_small(*own_ns, work_ns) || !is_small(woken.sum(), wakeups)
         };
         let all = kinds.len();
-        // Of many that are all small none is smaller than the others.
+        // Where all are small, none is smaller than the others.
         let has_large = kinds.iter().any(is_role);
         kinds.retain(|kind, sum| !has_large || is_role((kind, sum)));
         let mut kinds: Vec<_> = kinds.into_iter().collect();

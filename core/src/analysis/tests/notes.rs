@@ -284,7 +284,7 @@ fn a_variant_that_cannot_be_had_here_has_one_note_and_no_advice_on_boots_or_kern
     }
 }
 
-/// Of each four rounds one has a pair.
+/// One of four rounds has a pair.
 #[test]
 fn rounds_that_lack_a_pair_count_among_those_that_decide() {
     let needed = |every: u32| {
