@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::exec;
 use crate::model::{Advice, Calibration, Cell, Environment, Outcome, Problem, RunEnd, RunSpec};
 use crate::sys::{self, Host, fork, thread};
-use crate::variant::scx::Scheduler;
+use crate::variant::scx::{self, Scheduler};
 use crate::variant::{self, Journal, Missing};
 
 use super::{Backend, BackendError, Capabilities, Entry, News, RunNews};
@@ -77,7 +77,10 @@ impl Backend for Local {
     }
 
     fn check(&self, cell: &Cell) -> Result<(), BackendError> {
-        cell.variant.scx().and_then(Scheduler::parse).map_or(Ok(()), |own| own.check_file())?;
+        cell.variant
+            .scx()
+            .and_then(Scheduler::parse)
+            .map_or(Ok(()), |own| scx::check_file(&own))?;
         exec::check_here(cell, &self.host)
             .map_err(|error| BackendError::Unsupported(error.problem()))
     }

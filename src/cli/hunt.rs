@@ -17,7 +17,7 @@ use crate::session::{PlanText, Problem, SessionError, WatchRequest, WatchedRun, 
 use crate::sys::clock;
 use crate::sys::replace::replace;
 use crate::variant::SCHEDULER_FORM;
-use crate::variant::scx::Scheduler;
+use crate::variant::scx::{self, Scheduler};
 
 use super::hunt_differ::{Compared, Hit, contrast, differing};
 use super::hunt_run::{Distances, Fault, Judged, NEAR, distances, judge, make, print, trace};
@@ -639,7 +639,7 @@ fn remove(path: &Path) -> Result<(), Failure> {
 fn check_scheduler(text: &str) -> Result<(), Failure> {
     let wrong = match Scheduler::parse(text) {
         None => "there is no scheduler of this name".to_string(),
-        Some(own) => match own.check_file() {
+        Some(own) => match scx::check_file(&own) {
             Ok(()) => return Ok(()),
             Err(error) => clean(&error.to_string()),
         },

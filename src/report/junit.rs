@@ -82,7 +82,7 @@ fn write(analyses: &[Analysis], out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn suite(analysis: &Analysis) -> Value {
-    let errors = all_measured(super::gaps(analysis));
+    let errors = all_measured(phrases::gaps(analysis));
     let name = analysis.plan().map_or(String::new(), |plan| clean(&plan.title));
     let has_mark = phrases::has_spoilt(analysis, analysis.rows_of(Family::Headline));
     let properties: Vec<_> = phrases::spoilt(analysis, has_mark).into_iter().collect();

@@ -39,13 +39,13 @@ pub use contract::{Format, Options, OtherFormats, Render, RenderOther};
 pub use layout::{clean, paragraph, shortened, wrap};
 pub use phrases::disturbance::disturbance;
 pub use phrases::{
-    changes, differs, distinct_names, first_between, first_of, in_turns, is_good, knobs, listed,
-    metric, place, placement, rough_time, verdict,
+    changes, differs, distinct_names, first_between, first_of, gaps, in_turns, is_good, knobs,
+    listed, metric, place, placement, rough_time, verdict,
 };
 
 use std::collections::BTreeSet;
 
-use crate::analysis::{Analysis, Family, Note, Severity};
+use crate::analysis::{Analysis, Family, Severity};
 
 /// Every format, the default first.
 pub fn formats() -> &'static [&'static Format] {
@@ -89,10 +89,4 @@ pub fn counts(analysis: &Analysis) -> Vec<String> {
     let notes =
         (!words.is_empty() && !counts.is_empty()).then(|| format!("see its notes: {words}"));
     counts.into_iter().chain(notes).collect()
-}
-
-/// Why something that was to be judged was not, in clean sentences.
-pub fn gaps(analysis: &Analysis) -> Vec<String> {
-    let gaps = phrases::folded_notes(analysis, Note::is_gap).into_iter();
-    gaps.map(|(_, word, text)| format!("{word}: {text}")).collect()
 }

@@ -16,7 +16,8 @@ use crate::model::{
     Advice, Cell, CpuClocks, GuestFacts, GuestMessage, GuestTime, Lab, Outcome, RunSpec,
 };
 use crate::sys::{self, scratch};
-use crate::variant::{self, scx::Scheduler};
+use crate::variant;
+use crate::variant::scx::{self, Scheduler};
 
 use config::{
     Archive, Bootable, FIRST, MachineConfig, SECOND, Snapshot, lock, path_of, with_files,
@@ -259,7 +260,7 @@ impl GuestManager {
         }
         user_files(cell)?.iter().try_for_each(|path| initrd::check_user_file(path))?;
         let scheduler = scheduler(cell);
-        match scheduler.as_ref().map(Scheduler::check_file) {
+        match scheduler.as_ref().map(scx::check_file) {
             Some(Err(error)) if error.is_usage() => return Err(error.into()),
             // The run tries again where the fault may pass.
             _ => {}

@@ -91,6 +91,12 @@ pub fn folded_notes(
     folded.collect()
 }
 
+/// Why something that was to be judged was not, in clean sentences.
+pub fn gaps(analysis: &Analysis) -> Vec<String> {
+    let gaps = folded_notes(analysis, Note::is_gap).into_iter();
+    gaps.map(|(_, word, text)| format!("{word}: {text}")).collect()
+}
+
 /// Notes that differ in their side alone, as one.
 fn of_all_sides(notes: &[&Note]) -> Note {
     let mut all = notes[0].clone();

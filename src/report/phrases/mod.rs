@@ -14,7 +14,7 @@ mod tests;
 mod verdicts;
 mod words;
 
-pub use fold::folded_notes;
+pub use fold::{folded_notes, gaps};
 pub use names::{distinct_names, names};
 pub use notes::{differs, note, one_line, spoilt};
 pub use plans::{about, analysis_time, in_turns, method, over_hosts, plan, until_decided};

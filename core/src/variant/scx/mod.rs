@@ -12,10 +12,13 @@ mod scheduler;
 mod tests;
 
 use std::fmt;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::sys::Host;
 use crate::sys::companion::Companion;
+use crate::sys::{Host, input};
 
 pub use error::SchedulerError;
 use scheduler::{BTF, EVENTS, OPS, REJECTED, STATE};
@@ -41,7 +44,7 @@ impl Default for Limits {
 /// Whether a scheduler could be attached, as far as is known without trying. Of the kernel's files
 /// only those below `host` are read; the program's file is this process's own.
 pub fn check(scheduler: &Scheduler, host: &Host) -> Result<(), SchedulerError> {
-    scheduler.check_file()?;
+    check_file(scheduler)?;
     let state = state(host)?;
     if state != "disabled" {
         let ops = host.read(OPS).unwrap_or("a scheduler without a name".to_string());
@@ -58,6 +61,22 @@ pub fn check(scheduler: &Scheduler, host: &Host) -> Result<(), SchedulerError> {
             Err(SchedulerError::NoBtf)
         }
         _ => Ok(()),
+    }
+}
+
+/// Whether the file of a scheduler is there, and is one as its name says.
+pub fn check_file(scheduler: &Scheduler) -> Result<(), SchedulerError> {
+    let is_one = match scheduler {
+        Scheduler::Own(_) => return Ok(()),
+        Scheduler::Object(path) => input::open_file(path, input::MAX_OWN_FILE_BYTES).map(|_| true),
+        Scheduler::Program { path, .. } => fs::metadata(path)
+            .map(|found| found.is_file() && found.permissions().mode() & 0o111 != 0),
+    };
+    let path = scheduler.path().unwrap_or(Path::new(""));
+    match is_one {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(SchedulerError::NotExecutable(path.to_path_buf())),
+        Err(source) => Err(SchedulerError::no_file(path, source)),
     }
 }
 

@@ -1,14 +1,9 @@
 //! The schedulers that may be asked for, and the kernel's facts about one and their files. Plain data.
 
 use std::fmt;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::model::OWN_SCHEDULERS;
-use crate::sys::input;
-
-use super::SchedulerError;
 
 /// The schedulers of our own.
 pub const OWN: [&str; OWN_SCHEDULERS.len()] = {
@@ -69,24 +64,6 @@ impl Scheduler {
         match self {
             Scheduler::Own(_) => None,
             Scheduler::Object(path) | Scheduler::Program { path, .. } => Some(path),
-        }
-    }
-
-    /// Whether its file is there, and is one as its name says.
-    pub fn check_file(&self) -> Result<(), SchedulerError> {
-        let opened = match self {
-            Scheduler::Own(_) => return Ok(()),
-            Scheduler::Object(path) => {
-                input::open_file(path, input::MAX_OWN_FILE_BYTES).map(|_| true)
-            }
-            Scheduler::Program { path, .. } => fs::metadata(path)
-                .map(|found| found.is_file() && found.permissions().mode() & 0o111 != 0),
-        };
-        let path = self.path().unwrap_or(Path::new(""));
-        match opened {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(SchedulerError::NotExecutable(path.to_path_buf())),
-            Err(source) => Err(SchedulerError::no_file(path, source)),
         }
     }
 
