@@ -450,7 +450,7 @@ fn a_file_that_cannot_be_read_is_said_before_anything_runs() {
     let load =
         "[[workload]]\nuse = \"command\"\ncommand = [\"true\"]\nfiles = [\"/no/such/file\"]\n";
     for more in [&["--dry-run"][..], &[]] {
-        let output = ended(laboratory.run(&plan(PATIENT, "cpus = 1", load), more), 3);
+        let output = ended(laboratory.run(&plan(PATIENT, "cpus = 1", load), more), 2);
         let said = stdout(&output) + &stderr(&output);
         assert!(said.contains("cannot read /no/such/file: No such file"), "{said}");
         assert!(!said.contains("--resume"), "{said}");
@@ -478,7 +478,8 @@ fn guests_that_fail_report_why_and_the_others_run() {
                 [[variant]]\nname = \"other\"\nkernel-args = \"nr_cpus=1\"\n\
                 [[variant]]\nname = \"no-scx\"\nscx = \"fifo\"\n";
     let plan = plan(PATIENT, "cpus = 2", &format!("{rest}{PIPE}"));
-    laboratory.measures(&plan, &[]);
+    let said = stderr(&ended(laboratory.run(&plan, &[]), 3));
+    assert!(said.contains("/ panics: each run failed: the guest's kernel gave up"), "{said}");
     let outcomes = laboratory.outcomes();
     let [sound, panics, other, no_scx] = &outcomes[..] else { panic!("{outcomes:?}") };
     assert_eq!(sound.0, "done", "{sound:?}");
