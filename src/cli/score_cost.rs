@@ -119,7 +119,7 @@ fn measure_shortly(config: &SessionConfig, source: &str) -> Option<Vec<Pair>> {
     cost::measure(&cost::session(config, source), EFFORT).ok().filter(|pairs| !pairs.is_empty())
 }
 
-/// Telemetry takes time; where it seems to take none, noise was larger.
+/// Telemetry takes time; where it seems to take none, noise was larger, and it is measured again.
 fn is_known(cost: &ProbeCost) -> bool {
     cost.switch_ns > 0.0
 }
@@ -140,10 +140,10 @@ fn read() -> Vec<Known> {
     text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 
-/// The newest of each kind. What cannot be written, or was lost in noise, is measured again next time.
+/// The newest of each kind. What cannot be written is measured again next time.
 fn keep(source: &str, level: Level, pairs: &[Pair]) {
     let (Some(kernel), Some(path)) = (kernel(), path()) else { return };
-    let Some(cost) = cost::summary(pairs, clock::unix_ns()).filter(is_known) else { return };
+    let Some(cost) = cost::summary(pairs, clock::unix_ns()) else { return };
     let full = level == Level::Full;
     let mut all = read();
     all.retain(|known| known.kernel != kernel || known.source != source || known.full != full);
