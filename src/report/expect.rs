@@ -98,7 +98,7 @@ impl TestedPlan {
     }
 
     /// Planned measurements that are missing.
-    pub fn gaps(&self) -> impl Iterator<Item = &Note> + Clone {
+    pub fn gaps(&self) -> impl Iterator<Item = &Note> {
         let notes = self.analysis.iter().flat_map(|analysis| &analysis.notes);
         notes.filter(|note| note.is_gap())
     }
