@@ -1093,7 +1093,7 @@ fn a_hunt_finds_each_wrong_scheduler_and_keeps_its_case_when_it_is_interrupted()
         let note = format!("  debian:6.18 with {scx}  {scx}/hunt-1.toml, hunted with --seed 1: ");
         assert!(stored.contains(&note), "{stored}");
         let progress = fs::read_to_string(laboratory.path(&format!("{scx}/hunts.json"))).unwrap();
-        let done = format!("\"debian:6.18 with {scx}, 4x2,6x3, seed 1\": 16");
+        let done = format!("\"debian:6.18 with {scx}, 4x2,6x3,8x2t2, seed 1\": 16");
         assert!(progress.contains(&done), "{progress}");
     }
     let console = fs::read_to_string(laboratory.path("stray/hunt-1.log")).unwrap();

@@ -64,6 +64,7 @@ impl Gate {
             return Err(Failure::Regression(format!("regression: {list} {is} WORSE")));
         }
         let mut missing: Vec<String> = analyses.iter().flat_map(gaps).collect();
+        let with_gaps = analyses.iter().find(|analysis| !gaps(analysis).is_empty());
         if missing.is_empty() {
             let without =
                 with_verdict(|verdict| matches!(verdict, Verdict::Unjudged(Unjudged::NoEffect(_))));
@@ -71,7 +72,8 @@ impl Gate {
         }
         if !missing.is_empty() {
             let text = format!("not all could be judged: {}", listed(&missing, "; "));
-            let hint = "schedlab report last says more; to judge something else: --metric NAME";
+            let more = with_gaps.map(|own| format!("{} says more; ", own.command));
+            let hint = more.unwrap_or_default() + "to judge something else: --metric NAME";
             return Err(Failure::here(text, hint));
         }
         analyses.iter().try_for_each(any_verdict)?;

@@ -82,7 +82,10 @@ impl Generator {
 
     fn drawn(&mut self) -> Case {
         let count = 2 + self.below(MAX_SETS - 1);
-        let groups = [self.group(), self.group()];
+        let mut groups = [self.group(), self.group()];
+        if self.below(2) == 0 {
+            groups[1].outer = groups[0].outer;
+        }
         let sets = (0..count).map(|at| self.tasks(at == 0, &groups)).collect();
         self.allowed(Case { sets })
     }
@@ -106,10 +109,10 @@ impl Generator {
     fn tasks(&mut self, is_first: bool, groups: &[Group]) -> Tasks {
         let is_plain = |own: &mut Generator, one_in: u32| own.below(one_in) > 0;
         let load = match self.below(12) {
-            0 if !is_first => Load::Burnwait,
-            1 if !is_first => Load::Nap,
-            2 if !is_first => Load::Barrier,
-            3 if !is_first => Load::Yield,
+            0 | 1 if !is_first => Load::Burnwait,
+            2 | 3 if !is_first => Load::Nap,
+            4 if !is_first => Load::Barrier,
+            5 if !is_first => Load::Yield,
             _ => Load::Spin,
         };
         let nice = if is_plain(self, 5) { 0 } else { self.nice() };

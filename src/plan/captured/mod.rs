@@ -441,8 +441,10 @@ impl Scene {
         for number in own.filter(|number| order.has[*number]) {
             let (sort, at_ns) = Sort::new(number, pieces, queue, is_edge_here);
             let piece = &pieces[number];
+            // Its wakeups may have been counted above as those of roles that the order leaves out.
+            let is_new = || Sort::new(number, pieces, queue, is_edge).0.plain() != sort.plain();
             let samples = seen.entry(sort.plain()).or_default();
-            if samples.are_few() {
+            if samples.are_few() && is_new() {
                 samples.add(piece, &at_ns);
             }
             here.push((piece.slept_at_ns.unwrap_or(piece.woken_at_ns), number, sort));

@@ -96,7 +96,7 @@ fn work_is_kept_and_waits_for_a_cpu_are_not() {
     assert_eq!(sets[1].2, "a*99");
 }
 
-/// Thread 1 is woken once by a timer, and thread 2 is born and works twice; then both sleep to the end.
+/// Thread 1 is woken once by a timer, and thread 2 is born and works three times; then both sleep to the end.
 #[test]
 fn what_was_seen_once_comes_once() {
     let events = [
@@ -109,15 +109,18 @@ fn what_was_seen_once_comes_once() {
         (401_000, waking(Waker::Interrupt, 2)),
         (401_000, switch(0, Left::Runnable, 2)),
         (403_000, switch(2, Left::Sleeping, 0)),
+        (505_000, waking(Waker::Interrupt, 2)),
+        (505_000, switch(0, Left::Runnable, 2)),
+        (509_000, switch(2, Left::Sleeping, 0)),
     ];
-    let tasks = [traced(1, "app", "once"), traced(2, "app", "twice")];
+    let tasks = [traced(1, "app", "once"), traced(2, "app", "thrice")];
     let sets =
         |events: &[(u64, TraceWhat)]| sets(&capture(&trace(events), &tasks, true).unwrap().text);
     let seen = sets(&events);
     let own = |at: usize| (seen[at].1.join(", "), seen[at].2.as_str());
-    assert_eq!(own(0), ("part a, sleep 997ms, part b, burn 3ms".to_string(), "b a"));
-    let twice = "part a, sleep 100ms, burn 2ms, part b, sleep 897ms, part c, burn 1ms";
-    assert_eq!(own(1), (twice.to_string(), "c a b"));
+    assert_eq!(own(1), ("part a, sleep 997ms, part b, burn 3ms".to_string(), "b a"));
+    let thrice = "part a, sleep 100ms|102ms, burn 2ms|4ms, part b, sleep 791ms, part c, burn 1ms";
+    assert_eq!(own(0), (thrice.to_string(), "c a*2 b"));
 }
 
 /// Thread 1 works for 100 us 2,000 times, 3 for 10 us once, and 4 for 1 us ten times.

@@ -149,6 +149,18 @@ impl Terms {
             }
             terms.fixed.push(fixed);
         }
+        let moment = |key| terms.moments.get(key).copied();
+        if let (Some(since), Some(until)) = (moment("since"), moment("until"))
+            && since >= until
+        {
+            let message = format!(
+                "`{}` leaves no time: since {}, until {}",
+                clean(text),
+                date(since),
+                date(until)
+            );
+            return Err(wrong(message, "`until` is the later one, as `since=2d,until=1d`"));
+        }
         Ok(terms)
     }
 

@@ -306,6 +306,12 @@ fn what_means_nothing_is_refused_with_a_hint() {
         ("since=1d ago", "`since=1d ago` is not a date".to_string(), dates),
         ("since=9999999999999w", "`since=9999999999999w` is not a date".to_string(), dates),
         ("until=2026-02-30", "`until=2026-02-30` is not a date".to_string(), dates),
+        (
+            "until=2d,since=1d",
+            "`until=2d,since=1d` leaves no time: since 1970-01-05T12:00:00, until 1970-01-04T12:00:00"
+                .to_string(),
+            "`until` is the later one, as `since=2d,until=1d`",
+        ),
         ("kernel=", "`kernel=` names nothing".to_string(), "schedlab list runs"),
         (
             "tag=after",
