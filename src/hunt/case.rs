@@ -277,12 +277,16 @@ impl Tasks {
 /// `4 tasks on CPUs 0,2-3, nice 5, from 200 ms on`.
 impl fmt::Display for Tasks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} task{}", self.count, if self.count == 1 { "" } else { "s" })?;
+        let one = self.count == 1;
+        write!(f, "{} task{}", self.count, if one { "" } else { "s" })?;
+        let sleep = if one { "sleeps" } else { "sleep" };
         match self.load {
             Load::Spin => {}
-            Load::Burnwait => write!(f, " that sleep at times")?,
-            Load::Nap => write!(f, " that sleep for 1 ms after each 10 ms")?,
+            Load::Burnwait => write!(f, " that {sleep} at times")?,
+            Load::Nap => write!(f, " that {sleep} for 1 ms after each 10 ms")?,
+            Load::Barrier if one => write!(f, " that waits for nobody after each 500 us")?,
             Load::Barrier => write!(f, " that wait for each other after each 500 us")?,
+            Load::Yield if one => write!(f, " that yields after each 200 us")?,
             Load::Yield => write!(f, " that yield after each 200 us")?,
         }
         write!(f, " on {}", cpus_words(&self.cpus))?;
