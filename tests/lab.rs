@@ -1024,7 +1024,7 @@ fn a_patch_is_judged_from_its_sources() {
 /// One task of nice 0 next to four of nice 10 on a CPU is entitled to 70 % of it. A scheduler that knows no weights
 /// gives it a fifth.
 #[test]
-fn a_scheduler_that_knows_no_weights_breaks_a_rule_and_the_kernels_own_breaks_none() {
+fn a_scheduler_that_knows_no_weights_breaks_a_rule_and_the_kernels_own_only_where_a_case_says_so() {
     let Some(laboratory) = Laboratory::open() else { return };
     let confirm = |name: &str, scx: &str| {
         let set = "[[workload.set]]\nuse = \"spin\"\nwork = \"100us\"\n";
@@ -1052,6 +1052,12 @@ fn a_scheduler_that_knows_no_weights_breaks_a_rule_and_the_kernels_own_breaks_no
     let trace = fs::read(laboratory.path("fifo-debian-6.18.pftrace")).unwrap();
     let switches = trace.windows(4).filter(|name| name == b"spin").count();
     assert!(switches > 100, "{switches}");
+    // A case that comes with schedlab.
+    let case = ["hunt", "--confirm", "idle-next-to-idle-policy", "--kernel", "debian:6.18"];
+    let output = schedlab(laboratory.0.path(), &case).output().unwrap();
+    let found = stdout(&output);
+    assert_eq!(output.status.code(), Some(1), "{found}{}", stderr(&output));
+    assert!(found.starts_with("debian:6.18: work conservation in "), "{found}");
     let (code, found, message) = confirm("./own.toml", "");
     assert_eq!((code, found.contains("no rule is broken")), (Some(0), true), "{found}{message}");
     // With two tasks, the one whose slice has ended is in no queue when the next one is chosen.

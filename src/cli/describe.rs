@@ -133,11 +133,11 @@ pub fn knob(name: &str, columns: usize) -> Result<String, Failure> {
 
 pub fn plan(name: &str, columns: usize) -> Result<String, Failure> {
     let Some(builtin) = plan::builtin(name) else {
-        let names = plan::builtins().iter().chain(plan::findings()).map(|builtin| builtin.name);
+        let names = plan::embedded().map(|builtin| builtin.name);
         return Err(Failure::unknown("built-in plan", name, names, "schedlab list plans"));
     };
     let mut plan = parsed(builtin)?;
-    if plan.finding.is_some() {
+    if plan.finding.is_some() || plan::cases().contains(builtin) {
         // It runs in the lab, where rounds are seeds.
         plan.measure.rounds = plan.lab.seeds;
         plan.has_lab_durations = true;

@@ -72,7 +72,7 @@ impl Gate {
         }
         if !missing.is_empty() {
             let text = format!("not all could be judged: {}", listed(&missing, "; "));
-            let more = with_gaps.map(|own| format!("{} says more; ", own.command));
+            let more = with_gaps.map(|own| format!("{} -v says more; ", own.command));
             let hint = more.unwrap_or_default() + "to judge something else: --metric NAME";
             return Err(Failure::here(text, hint));
         }

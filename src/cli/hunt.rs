@@ -72,10 +72,10 @@ pub struct HuntArgs {
     )]
     topology: Vec<Machine>,
     /// The folder for cases and pictures: hunt-1.toml, hunt-1.svg and so on [default: the current one; with --confirm
-    /// the case's own]
+    /// that of the plan's file]
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
-    /// Say on which kernels a case, or any plan, breaks a rule
+    /// Say on which kernels a case (schedlab list cases), or any plan, breaks a rule
     #[arg(long, value_name = "CASE")]
     confirm: Option<String>,
 }

@@ -166,6 +166,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_rules_can_judge_every_case() {
+        for case in plan::cases() {
+            let text = session::load(case.name).unwrap();
+            let checked = check_case(&text, &["debian:6.18".to_string()]);
+            assert!(checked.is_ok(), "{}: {}", case.name, checked.unwrap_err());
+        }
+    }
+
+    #[test]
     fn a_plan_that_the_rules_cannot_judge_is_refused() {
         let check = |window: &str, turns: &str, knob: &str, kernels: &[&str]| {
             let text = format!(

@@ -10,7 +10,7 @@ use crate::plan::Builtin;
 use crate::report::{OtherFormats, clean, expect, fidelity, listed, shortened};
 use crate::{backend, plan, probe, report, variant, workload};
 
-use super::describe::{self, field_row, lack_of, parsed};
+use super::describe::{self, field_row, lack_of};
 use super::stored::{end, moment};
 use super::{
     Database, Failure, export, hunt_store, score_saved, selection, table, terminal, text_or_json,
@@ -50,6 +50,8 @@ enum What {
     Runs,
     /// Stored scoreboards: schedlab score --save
     Scores,
+    /// What stock kernels do wrong, as plans: schedlab hunt --confirm NAME
+    Cases,
     /// Stored cases of `schedlab hunt`
     Hunts,
 }
@@ -66,9 +68,10 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
         (What::Probes, None) => table::names(probes(), columns),
         (What::Knobs, Some(name)) => describe::knob(name, columns)?,
         (What::Knobs, None) => table::names(knobs(), columns),
-        (What::Plans | What::Findings, Some(name)) => describe::plan(name, columns)?,
-        (What::Plans, None) => table::names(plans(), columns),
-        (What::Findings, None) => table::names(findings()?, columns),
+        (What::Plans | What::Findings | What::Cases, Some(name)) => describe::plan(name, columns)?,
+        (What::Plans, None) => table::names(titles(plan::builtins()), columns),
+        (What::Findings, None) => table::names(titles(plan::findings()), columns),
+        (What::Cases, None) => table::names(titles(plan::cases()), columns),
         (What::Backends, name) => some(backends(), name, "backend", columns)?,
         (What::Formats, None) => {
             let (own, others) = (table::names(formats(), columns), other_formats());
@@ -132,17 +135,9 @@ pub(super) fn probes() -> Vec<Vec<String>> {
     probe::specs().iter().map(|probe| vec![probe.name.to_string(), about(probe)]).collect()
 }
 
-fn plans() -> Vec<Vec<String>> {
-    plan::builtins().iter().map(|of| vec![of.name.to_string(), of.title()]).collect()
-}
-
-/// Name, and what it says; who says it may be an address of any length, and is on its own page.
-fn findings() -> Result<Vec<Vec<String>>, Failure> {
-    let row = |of: &Builtin| {
-        let plan = parsed(of)?;
-        Ok(vec![of.name.to_string(), plan.title])
-    };
-    plan::findings().iter().map(row).collect()
+/// Names, and what each is about; who says a finding may be an address of any length, and is on its own page.
+fn titles(plans: &[Builtin]) -> Vec<Vec<String>> {
+    plans.iter().map(|plan| vec![plan.name.to_string(), plan.title()]).collect()
 }
 
 fn backends() -> Vec<Vec<String>> {

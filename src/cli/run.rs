@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::backend::Mode;
 use crate::model::{SampledPlan, Shard};
+use crate::plan;
 use crate::report::clean;
 use crate::session::{
     self, Database, LabRequest, MeasureRequest, PlanSource, PlanText, Preparation, Problem,
@@ -130,7 +131,7 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    /// Findings are of kernels: they run in the lab, unless another backend is named.
+    /// Findings and cases are of kernels: they run in the lab, unless another backend is named.
     pub fn in_lab(&self) -> RunArgs {
         let backend = self.backend.clone().unwrap_or_else(|| SampledPlan::LAB.to_string());
         RunArgs { backend: Some(backend), ..self.clone() }
@@ -308,6 +309,9 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 }
 
 fn run_plan(args: &RunArgs) -> Result<(), Failure> {
+    let is_of_kernels = !args.and_lab && args.plan.as_deref().is_some_and(plan::is_of_kernels);
+    let in_lab = is_of_kernels.then(|| args.in_lab());
+    let args = in_lab.as_ref().unwrap_or(args);
     let request = args.request(args.plan_source()?, Purpose::Run);
     if args.prints_text() {
         return measuring::print_text(&request);

@@ -284,7 +284,7 @@ impl fmt::Display for Tasks {
             Load::Spin => {}
             Load::Burnwait => write!(f, " that {sleep} at times")?,
             Load::Nap => write!(f, " that {sleep} for 1 ms after each 10 ms")?,
-            Load::Barrier if one => write!(f, " that waits for nobody after each 500 us")?,
+            Load::Barrier if one => write!(f, " that passes a barrier alone after each 500 us")?,
             Load::Barrier => write!(f, " that wait for each other after each 500 us")?,
             Load::Yield if one => write!(f, " that yields after each 200 us")?,
             Load::Yield => write!(f, " that yield after each 200 us")?,
@@ -354,6 +354,27 @@ impl fmt::Display for Case {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_task_sleeps_and_two_sleep() {
+        let words = |load: Load, count: u32| {
+            let tasks = Tasks {
+                load,
+                count,
+                cpus: None,
+                nice: 0,
+                policy: Policy::Other,
+                at_ms: 0,
+                for_ms: None,
+                cgroup: None,
+                change: None,
+            };
+            tasks.to_string()
+        };
+        assert_eq!(words(Load::Nap, 1), "1 task that sleeps for 1 ms after each 10 ms on any CPU");
+        assert_eq!(words(Load::Burnwait, 2), "2 tasks that sleep at times on any CPU");
+        assert_eq!(words(Load::Yield, 1), "1 task that yields after each 200 us on any CPU");
+    }
 
     #[test]
     fn a_machine_is_cpus_and_caches_that_divide_them() {

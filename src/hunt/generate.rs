@@ -296,6 +296,15 @@ mod tests {
         assert!(has(|own| own.weight.is_none() && own.max.is_some()));
         assert!(!has(|own| own.weight.is_none() && own.later.is_some()));
         assert!(sets.iter().any(|set| set.change.is_some() && set.for_ms.is_some()));
+        let naps = sets.iter().filter(|set| set.load == Load::Nap).count();
+        assert!(10 * naps > sets.len(), "{naps} of {} sets", sets.len());
+        let are_siblings = |case: &&Case| {
+            let groups: Vec<Group> = case.sets.iter().filter_map(|set| set.cgroup).collect();
+            let of_first = |group: &Group| group.outer == groups[0].outer && *group != groups[0];
+            groups.iter().any(|group| group.outer.is_some() && of_first(group))
+        };
+        let siblings = cases.iter().filter(are_siblings).count();
+        assert!(10 * siblings > cases.len(), "{siblings} of {} cases", cases.len());
         let mut generator = Generator::new(5, 0, MACHINE).for_sched_ext();
         let sets: Vec<Tasks> = (0..300).flat_map(|_| generator.next_case().sets).collect();
         let groups = sets.iter().filter_map(|set| set.cgroup);

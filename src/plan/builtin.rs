@@ -59,6 +59,21 @@ const FINDINGS: &[Builtin] = plans!("plans/findings":
     "front-server"
 );
 
+/// Cases of stock kernels that `schedlab hunt` found, in the order of docs/hunt.md.
+const CASES: &[Builtin] = plans!("plans/cases":
+    "idle-own-cpu"
+    "idle-two-steps"
+    "idle-smt"
+    "idle-behind-pinned"
+    "idle-heavy-cgroup"
+    "idle-next-to-idle-policy"
+    "idle-next-to-idle-cgroup"
+    "idle-next-to-a-limit"
+    "share-nice"
+    "share-idle-policy"
+    "share-behind-real-time"
+);
+
 /// All built-in plans, in the order of `schedlab list plans`.
 pub fn builtins() -> &'static [Builtin] {
     BUILTINS
@@ -69,7 +84,21 @@ pub fn findings() -> &'static [Builtin] {
     FINDINGS
 }
 
-/// A plan or a finding.
+/// Plans of the lab in which a kernel breaks a rule of `schedlab hunt`, in the order of `schedlab list cases`.
+pub fn cases() -> &'static [Builtin] {
+    CASES
+}
+
+/// Whether this is a finding or a case, which has no meaning on a host.
+pub fn is_of_kernels(name: &str) -> bool {
+    FINDINGS.iter().chain(CASES).any(|builtin| builtin.name == name)
+}
+
+/// Plans, findings and cases.
+pub fn embedded() -> impl Iterator<Item = &'static Builtin> + Clone {
+    BUILTINS.iter().chain(FINDINGS).chain(CASES)
+}
+
 pub fn builtin(name: &str) -> Option<&'static Builtin> {
-    BUILTINS.iter().chain(FINDINGS).find(|builtin| builtin.name == name)
+    embedded().find(|builtin| builtin.name == name)
 }

@@ -182,7 +182,7 @@ mod tests {
     /// Parameters say it. The rate that a scheduler leaves a set is measured by hand.
     #[test]
     fn built_in_plans_have_their_headline_metrics() {
-        for builtin in plan::builtins().iter().chain(plan::findings()) {
+        for builtin in plan::embedded() {
             let lab = plan::lab(builtin.name, builtin.text, None).unwrap();
             assert_eq!(lines(builtin.text, lab.cpus), [""; 0], "{}", builtin.name);
         }

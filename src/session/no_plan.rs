@@ -29,8 +29,7 @@ fn plans_next_to(named: &str) -> Vec<String> {
 /// The error of a plan that is neither built in nor a file. A name without its ending may mean a file.
 pub fn failure(named: &str) -> SessionError {
     let files = plans_next_to(named);
-    let builtins = plan::builtins().iter().chain(plan::findings()).map(|builtin| builtin.name);
-    let builtins: Vec<&str> = builtins.collect();
+    let builtins: Vec<&str> = plan::embedded().map(|builtin| builtin.name).collect();
     let stem = |file: &str| {
         let stem = Path::new(file).file_stem().unwrap_or_default();
         stem.to_string_lossy().into_owned()

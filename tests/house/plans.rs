@@ -6,12 +6,10 @@ use crate::support::{checkout, schedlab, stderr};
 
 use super::{assert_none, read};
 
-/// The folder of findings, which are plans, too.
-const FINDINGS: &str = "findings";
-/// The folder of cases of `hunt`, which are not built in.
-const CASES: &str = "cases";
+/// The folders of findings and of cases of `hunt`, which are plans, too.
+const FOLDERS: [&str; 2] = ["findings", "cases"];
 
-/// The names of the plans in both folders.
+/// The names of the plans in all folders.
 fn names() -> Vec<String> {
     let names = files().into_iter().map(|(name, _)| name);
     names.collect()
@@ -19,13 +17,14 @@ fn names() -> Vec<String> {
 
 /// The names of plans and their files.
 fn files() -> Vec<(String, String)> {
-    let mut files: Vec<(String, String)> = ["plans".to_string(), format!("plans/{FINDINGS}")]
-        .iter()
+    let inner = FOLDERS.map(|folder| format!("plans/{folder}"));
+    let mut files: Vec<(String, String)> = std::iter::once("plans".to_string())
+        .chain(inner)
         .flat_map(|folder| {
-            let entries = fs::read_dir(checkout().join(folder)).expect("the folder of plans");
+            let entries = fs::read_dir(checkout().join(&folder)).expect("the folder of plans");
             let names = entries.map(|entry| entry.expect("an entry").file_name());
             let names = names.map(|name| name.into_string().expect("a name in UTF-8"));
-            names.filter(|name| name != FINDINGS && name != CASES).map(move |file| {
+            names.filter(|name| !FOLDERS.contains(&name.as_str())).map(move |file| {
                 let name = file.strip_suffix(".toml");
                 let name = name.unwrap_or_else(|| panic!("{file} is not a plan")).to_string();
                 (name, format!("{folder}/{file}"))
@@ -38,11 +37,8 @@ fn files() -> Vec<(String, String)> {
 
 #[test]
 fn every_plan_is_built_in_and_accepted() {
-    let mut built_in: Vec<String> = schedlab::plan::builtins()
-        .iter()
-        .chain(schedlab::plan::findings())
-        .map(|plan| plan.name.to_string())
-        .collect();
+    let mut built_in: Vec<String> =
+        schedlab::plan::embedded().map(|plan| plan.name.to_string()).collect();
     built_in.sort();
     assert_eq!(built_in, names());
     let home = tempfile::tempdir().unwrap();

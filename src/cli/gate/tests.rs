@@ -110,8 +110,11 @@ fn what_explains_is_worth_a_look_and_no_gate() {
 
 #[test]
 fn what_could_not_be_judged_is_named() {
-    let named = end(&REGRESSION, &[analysis(&[ZERO, Verdict::Same], &["a\u{1b}"])]).1;
-    assert!(named.contains("batch (web): a\\u{1b}") && named.contains("\nhint: "), "{named}");
+    let mut first = analysis(&[ZERO, Verdict::Same], &["a\u{1b}"]);
+    first.command = "schedlab report 7 --db x.db".to_string();
+    let named = end(&REGRESSION, &[first]).1;
+    assert!(named.contains("batch (web): a\\u{1b}"), "{named}");
+    assert!(named.contains("\nhint: schedlab report 7 --db x.db -v says more; "), "{named}");
     let many = end(&REGRESSION, &[analysis(&[ZERO; 8], &[])]).1;
     assert!(many.contains("m4 of batch cannot be compared and 3 more\n"), "{many}");
 }

@@ -441,7 +441,7 @@ impl Scene {
         for number in own.filter(|number| order.has[*number]) {
             let (sort, at_ns) = Sort::new(number, pieces, queue, is_edge_here);
             let piece = &pieces[number];
-            // Its wakeups may have been counted above as those of roles that the order leaves out.
+            // It is counted above already, unless the order leaves out a role that it wakes or is woken by.
             let is_new = || Sort::new(number, pieces, queue, is_edge).0.plain() != sort.plain();
             let samples = seen.entry(sort.plain()).or_default();
             if samples.are_few() && is_new() {

@@ -153,13 +153,11 @@ impl Terms {
         if let (Some(since), Some(until)) = (moment("since"), moment("until"))
             && since >= until
         {
-            let message = format!(
-                "`{}` leaves no time: since {}, until {}",
-                clean(text),
-                date(since),
-                date(until)
-            );
-            return Err(wrong(message, "`until` is the later one, as `since=2d,until=1d`"));
+            let [since, until] = [since, until].map(|moment| date(moment - moment % S));
+            let message =
+                format!("`{}` leaves no time: since {since}, until {until} UTC", clean(text));
+            let hint = "the later one is `until`: schedlab list runs since=2d,until=1d";
+            return Err(wrong(message, hint));
         }
         Ok(terms)
     }

@@ -308,9 +308,10 @@ fn what_means_nothing_is_refused_with_a_hint() {
         ("until=2026-02-30", "`until=2026-02-30` is not a date".to_string(), dates),
         (
             "until=2d,since=1d",
-            "`until=2d,since=1d` leaves no time: since 1970-01-05T12:00:00, until 1970-01-04T12:00:00"
+            "`until=2d,since=1d` leaves no time: \
+             since 1970-01-05T12:00:00, until 1970-01-04T12:00:00 UTC"
                 .to_string(),
-            "`until` is the later one, as `since=2d,until=1d`",
+            "the later one is `until`: schedlab list runs since=2d,until=1d",
         ),
         ("kernel=", "`kernel=` names nothing".to_string(), "schedlab list runs"),
         (
