@@ -181,7 +181,7 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Measure what calls, switches and wakes take here, for the lab
     Twin(twin::TwinArgs),
-    /// List workloads, knobs, plans, findings, cases, backends, formats, stored runs
+    /// List workloads, knobs, plans, findings, cases, stored runs
     List(list::ListArgs),
     /// Show a stored plan or score: what was measured, and how it ended
     Show(show::ShowArgs),
