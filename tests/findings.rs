@@ -93,22 +93,22 @@ fn the_table_in_docs_has_each_finding_once_and_in_order() {
     assert_eq!(listed, names, "docs/findings.md");
 }
 
-/// In `list cases`, in the table in docs and as plans of the lab.
+/// The list, the table in docs and the plans of the lab have the same cases.
 #[test]
 fn each_case_of_a_hunt_is_listed_once_and_in_order() {
     let home = Home::new();
     let names: Vec<&str> = schedlab::plan::cases().iter().map(|case| case.name).collect();
     let list = home.ok("list cases");
-    let listed: Vec<&str> =
-        list.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let rows = list.lines().filter(|line| !line.starts_with("  "));
+    let listed: Vec<&str> = rows.filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(listed, names, "{list}");
     let text = std::fs::read_to_string(checkout().join("docs/hunt.md")).unwrap();
     let table = text.split("## ").find(|part| part.starts_with("What stock kernels do")).unwrap();
     let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     assert_eq!(rows.collect::<Vec<_>>(), names, "docs/hunt.md");
     let detail = home.ok("list cases idle-smt");
-    assert!(detail.contains("8 runs") && detail.contains("debian:6.18"), "{detail}");
-    // No host has its kernel.
+    assert!(detail.contains("8 runs"), "rounds are seeds: {detail}");
+    // It runs in the lab, which has no kernel here.
     let said = home.says(3, "run idle-smt --dry-run");
     assert!(said.contains("schedlab kernel get debian:6.18"), "{said}");
 }

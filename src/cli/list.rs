@@ -50,7 +50,7 @@ enum What {
     Runs,
     /// Stored scoreboards: schedlab score --save
     Scores,
-    /// What stock kernels do wrong, as plans: schedlab hunt --confirm NAME
+    /// Rules that stock kernels break, as plans: schedlab hunt --confirm NAME
     Cases,
     /// Stored cases of `schedlab hunt`
     Hunts,

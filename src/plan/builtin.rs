@@ -59,7 +59,7 @@ const FINDINGS: &[Builtin] = plans!("plans/findings":
     "front-server"
 );
 
-/// Cases of stock kernels that `schedlab hunt` found, in the order of docs/hunt.md.
+/// Cases of stock kernels that `schedlab hunt` found.
 const CASES: &[Builtin] = plans!("plans/cases":
     "idle-own-cpu"
     "idle-two-steps"
