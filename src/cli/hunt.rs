@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -34,6 +35,8 @@ const TRY_SEEDS: u32 = 2;
 const MAX_SEED: i64 = 1 << 40;
 /// Cases of one fault of a batch that are run alone until one holds.
 const MAX_TRIES: u32 = 3;
+/// A smaller case holds with so many seeds, or with as many as the one that it is made of.
+const MIN_SEEDS: u32 = 2;
 /// How near to a bound a case is that has a fault in one run, and too seldom to hold.
 const ALMOST: f64 = 0.99;
 /// The plans of scenarios that are not known to break a rule.
@@ -353,6 +356,11 @@ impl Hunt<'_> {
         let Some(mut held) = self.alone(case, fault)? else { return Ok(false) };
         let path = self.output.join(self.file_name()?);
         self.write(&path, &mut held, case, fault)?;
+        let shrinks = |case: &Case| {
+            let tasks = counted(u64::from(size(case).0), "task");
+            terminal::message(&format!("making {} smaller: {tasks}", path.display()));
+        };
+        shrinks(case);
         let mut shrinker = Shrinker::new(case.clone());
         let mut least = (case.clone(), held);
         let mut is_least = false;
@@ -364,7 +372,9 @@ impl Hunt<'_> {
             }
             for case in self.breaking(&candidates, fault)? {
                 // In a plan of its own it may take another way.
-                if let Some(held) = self.alone(&case, fault)? {
+                let enough = least.1.seeds.min(MIN_SEEDS);
+                if let Some(held) = self.alone(&case, fault)?.filter(|held| held.seeds >= enough) {
+                    shrinks(&case);
                     shrinker.take(case.clone());
                     least = (case, held);
                     break;
@@ -383,6 +393,10 @@ impl Hunt<'_> {
             format!("{file}, hunted with --seed {seed}: {}. It needs {case}", held.judged.text),
         )?;
         print(&self.report(&path, &held, &case, fault)?)?;
+        // Lines that can be pasted.
+        for command in self.commands(&path) {
+            writeln!(io::stdout().lock(), "  {}", clean(&command))?;
+        }
         if !is_least {
             print("It was interrupted while it was made smaller.")?;
         }
@@ -431,19 +445,26 @@ impl Hunt<'_> {
             Some(_) => "It does not hold with tracing, so there is no picture".to_string(),
             None => "Tracing was interrupted".to_string(),
         };
-        let (shown, machine) = (quoted(&path.to_string_lossy()), self.target().machine);
-        let kernels = self.kernels.iter().map(|kernel| kernel.target.kernel);
-        let judged_on: String = kernels.map(|name| format!(" --kernel {}", quoted(name))).collect();
         Ok(format!(
-            "{name}: {fault_title} on {}: {}. It holds with {} of {} seeds. It needs {case}; on {}. \
-             {traced}. Repeat it: schedlab run {shown} --backend lab; judge it: schedlab hunt --confirm {shown}{}",
+            "{name}: {fault_title} on {}: {}. It holds with {} of {} seeds. It needs {case}; on {}. {traced}. \
+             Repeat it and judge it:",
             self.target(),
             held.judged.text,
             held.seeds,
             held.ran,
-            place(machine),
-            judged_on,
+            place(self.target().machine),
         ))
+    }
+
+    /// The commands that repeat a case, and that judge it on all kernels.
+    fn commands(&self, path: &Path) -> [String; 2] {
+        let shown = quoted(&path.to_string_lossy());
+        let kernels = self.kernels.iter().map(|kernel| kernel.target.kernel);
+        let judged_on: String = kernels.map(|name| format!(" --kernel {}", quoted(name))).collect();
+        [
+            format!("schedlab run {shown} --backend lab"),
+            format!("schedlab hunt --confirm {shown}{judged_on}"),
+        ]
     }
 
     /// A name that no plan of the folder has, nor a console next to it.

@@ -9,10 +9,10 @@ use crate::model::{PlanEnd, clean, show_duration};
 use crate::plan;
 use crate::session::{self, PlanText, SessionError, WatchRequest, Watcher};
 
-use super::Failure;
 use super::hunt_run::{
     Fault, Judged, NEAR, SEEDS, broken, file_of_case, judge, make, print, trace,
 };
+use super::{Database, Failure};
 use crate::report::numbers::counted;
 
 /// Fails where the rules could not judge a plan, or would judge another kernel than the one they name.
@@ -50,7 +50,7 @@ pub fn confirm(
     output: Option<&Path>,
     stop: &AtomicBool,
 ) -> Result<(), Failure> {
-    let text = session::load(case)?;
+    let text = session::load_or_stored(case, &Database::default())?;
     check_case(&text, kernels)?;
     let own = kernels.is_empty().then_some(None);
     let asked: Vec<Option<&str>> =

@@ -60,8 +60,9 @@ impl Progress {
         self.done.get(&self.arguments).copied().unwrap_or(0)
     }
 
+    /// A hunt that begins anew has fewer for a while.
     pub fn write(&mut self, done: u64) -> Result<(), Failure> {
-        self.done.insert(self.arguments.clone(), done);
+        self.done.insert(self.arguments.clone(), done.max(self.done()));
         let written = replace(&self.path, |out| {
             serde_json::to_writer_pretty(&mut *out, &self.done)?;
             out.write_all(b"\n")
@@ -82,6 +83,7 @@ mod tests {
         assert_eq!(first.done(), 0);
         first.write(16).unwrap();
         first.write(32).unwrap();
+        first.write(16).unwrap();
         assert_eq!(open("debian:6.18, 4x2, seed 1").unwrap().done(), 32);
         assert_eq!(open("debian:6.18, 4x2, seed 2").unwrap().done(), 0);
         std::fs::write(dir.path().join(FILE), "no").unwrap();

@@ -61,7 +61,7 @@ pub struct RunArgs {
     /// Check the plan against this machine, print its cells and do nothing
     #[arg(long, conflicts_with = "resume")]
     pub dry_run: bool,
-    /// Where to run: `schedlab list backends` [default: local]
+    /// Where to run: `schedlab list backends` [default: local; of findings and cases lab]
     #[arg(long, value_name = "NAME", conflicts_with = "resume", value_parser = offering::backend(),
         hide_possible_values = true)]
     backend: Option<String>,
@@ -309,7 +309,11 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 }
 
 fn run_plan(args: &RunArgs) -> Result<(), Failure> {
-    let is_of_kernels = !args.and_lab && args.plan.as_deref().is_some_and(plan::is_of_kernels);
+    let is_of_kernels = args.plan.as_deref().is_some_and(plan::is_of_kernels);
+    if is_of_kernels && args.and_lab {
+        let text = "findings and cases are of kernels, and have no meaning on a host";
+        return Err(Failure::usage(text, "leave --and-lab out: they run in the lab"));
+    }
     let in_lab = is_of_kernels.then(|| args.in_lab());
     let args = in_lab.as_ref().unwrap_or(args);
     let request = args.request(args.plan_source()?, Purpose::Run);

@@ -70,7 +70,6 @@ const CASES: &[Builtin] = plans!("plans/cases":
     "idle-next-to-idle-cgroup"
     "idle-next-to-a-limit"
     "share-nice"
-    "share-idle-policy"
     "share-behind-real-time"
 );
 

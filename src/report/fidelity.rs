@@ -57,7 +57,7 @@ fn text(fidelity: &Fidelity, options: &Options, out: &mut dyn Write) -> io::Resu
     for (label, tone, text) in summary(&fidelity.summary) {
         page.wrapped(tone, &format!("{label:9} "), &text);
     }
-    page.wrapped(Tone::Plain, "again     ", &clean(&fidelity.host.command));
+    page.command("again", 10, &clean(&fidelity.host.command));
     out.write_all(page.text().as_bytes())
 }
 

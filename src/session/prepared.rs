@@ -91,7 +91,9 @@ impl Prepared {
         let lines: Vec<String> = problems().map(|(why, places)| line(why, places)).collect();
         let lines = lines.join("; ");
         let text = format!("{what}: {lines}");
-        let hint = problems().find_map(|(why, _)| why.hint);
+        let is_here = entry(&self.job.started.backend)?.capabilities.touches_machine;
+        let in_lab = || is_here.then(|| "a plan of the lab runs there: --backend lab".to_string());
+        let hint = problems().find_map(|(why, _)| why.hint).or_else(in_lab);
         Err(SessionError::Here(Problem { message: clean(&text), hint }))
     }
 }

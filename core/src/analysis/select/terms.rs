@@ -156,7 +156,7 @@ impl Terms {
             let [since, until] = [since, until].map(|moment| date(moment - moment % S));
             let message =
                 format!("`{}` leaves no time: since {since}, until {until} UTC", clean(text));
-            let hint = "the later one is `until`: schedlab list runs since=2d,until=1d";
+            let hint = "`until` has to be the later one: schedlab list runs";
             return Err(wrong(message, hint));
         }
         Ok(terms)

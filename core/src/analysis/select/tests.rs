@@ -311,7 +311,7 @@ fn what_means_nothing_is_refused_with_a_hint() {
             "`until=2d,since=1d` leaves no time: \
              since 1970-01-05T12:00:00, until 1970-01-04T12:00:00 UTC"
                 .to_string(),
-            "the later one is `until`: schedlab list runs since=2d,until=1d",
+            "`until` has to be the later one: schedlab list runs",
         ),
         ("kernel=", "`kernel=` names nothing".to_string(), "schedlab list runs"),
         (
