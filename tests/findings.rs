@@ -108,6 +108,8 @@ fn each_case_of_a_hunt_is_listed_once_and_in_order() {
     assert_eq!(rows.collect::<Vec<_>>(), names, "docs/hunt.md");
     let detail = home.ok("list cases idle-smt");
     assert!(detail.contains("8 runs"), "rounds are seeds: {detail}");
+    let said = home.says(2, "run idle-smt --and-lab");
+    assert!(said.contains("leave --and-lab out"), "{said}");
     // It runs in the lab, which has no kernel here.
     let said = home.says(3, "run idle-smt --dry-run");
     assert!(said.contains("schedlab kernel get debian:6.18"), "{said}");

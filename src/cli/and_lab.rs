@@ -21,6 +21,10 @@ const LAST: &str = "backend=local,last";
 
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
     fidelity::format(&args.output)?;
+    if args.is_of_kernels() {
+        let text = "findings and cases are of kernels, and say nothing of this machine";
+        return Err(Failure::usage(text, "leave --and-lab out: they run in the lab"));
+    }
     let request = args.request(args.plan_source()?, Purpose::Run);
     let stored = args.stored_source().map(|source| stored_plan(args, source)).transpose()?;
     let of_lab = lab_request(args, &request.plan, stored.as_ref())?;

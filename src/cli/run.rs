@@ -131,6 +131,11 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
+    /// Whether the plan is a finding or a case.
+    pub fn is_of_kernels(&self) -> bool {
+        self.plan.as_deref().is_some_and(plan::is_of_kernels)
+    }
+
     /// Findings and cases are of kernels: they run in the lab, unless another backend is named.
     pub fn in_lab(&self) -> RunArgs {
         let backend = self.backend.clone().unwrap_or_else(|| SampledPlan::LAB.to_string());
@@ -309,12 +314,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 }
 
 fn run_plan(args: &RunArgs) -> Result<(), Failure> {
-    let is_of_kernels = args.plan.as_deref().is_some_and(plan::is_of_kernels);
-    if is_of_kernels && args.and_lab {
-        let text = "findings and cases are of kernels, and have no meaning on a host";
-        return Err(Failure::usage(text, "leave --and-lab out: they run in the lab"));
-    }
-    let in_lab = is_of_kernels.then(|| args.in_lab());
+    let in_lab = args.is_of_kernels().then(|| args.in_lab());
     let args = in_lab.as_ref().unwrap_or(args);
     let request = args.request(args.plan_source()?, Purpose::Run);
     if args.prints_text() {
