@@ -198,13 +198,13 @@ impl Progress {
         (ended.is_some() || is_last).then(|| format!("{}, {}", self.runs(), self.left()))
     }
 
-    /// `84 of 255 runs, 3 of them repeats (2 skipped)`: those replace spoilt ones; where the end is not known the
+    /// `84 of 255 runs with 3 repeats (2 skipped)`: those replace spoilt ones; where the end is not known the
     /// runs alone.
     pub fn runs(&self) -> String {
         let (done, all) = (self.job.runs_done(), self.job.total_runs());
         let repeated = match all.saturating_sub(self.job.planned_runs()) {
             0 => String::new(),
-            more => format!(", {more} of them repeats"),
+            more => format!(" with {more} repeats"),
         };
         let skipped = match self.skipped {
             0 => String::new(),

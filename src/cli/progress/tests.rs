@@ -37,7 +37,7 @@ fn lines(mut progress: Progress, rounds: u32) -> Vec<String> {
 
 #[test]
 fn a_round_that_is_measured_again_is_counted_next_to_the_total() {
-    let repeated = |runs: u32| format!("{runs} of 10 runs");
+    let repeated = |runs: u32| format!("{runs} of 10 runs with 2 repeats");
     let mut expected = vec!["3 of 8 runs".to_string()];
     expected.extend([5, 7, 9, 10].map(repeated));
     assert_eq!(lines(progress(false), 5), expected);
