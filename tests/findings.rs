@@ -111,7 +111,7 @@ fn each_case_of_a_hunt_is_listed_once_and_in_order() {
     let said = home.says(2, "run idle-smt --and-lab");
     assert!(said.contains("leave --and-lab out"), "{said}");
     let text = schedlab::plan::builtin("idle-smt").unwrap().text.replace("\"7\"", "\"1000\"");
-    home.write("far.toml", &text.replace("\"3,5\"", "\"1001\""));
+    home.write("far.toml", text.replace("\"3,5\"", "\"1001\""));
     let said = home.says(3, "run far.toml");
     assert!(said.contains("--backend lab"), "this machine lacks its CPUs: {said}");
     // It runs in the lab, which has no kernel here.
