@@ -107,7 +107,15 @@ fn each_case_of_a_hunt_is_listed_once_and_in_order() {
     let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     assert_eq!(rows.collect::<Vec<_>>(), names, "docs/hunt.md");
     let detail = home.ok("list cases idle-smt");
-    assert!(detail.contains("8 runs"), "rounds are seeds: {detail}");
+    for part in [
+        "8 runs",
+        "debian:6.18, 8 virtual CPUs, 2 last-level caches, cores of 2 CPUs",
+        "schedlab hunt --confirm idle-smt --kernel debian:6.18",
+    ] {
+        assert!(detail.contains(part), "rounds are seeds: {detail}");
+    }
+    let said = home.says(2, "list cases idle-sm");
+    assert!(said.contains("`idle-smt`? schedlab list cases"), "{said}");
     let said = home.says(2, "run idle-smt --and-lab");
     assert!(said.contains("leave --and-lab out"), "{said}");
     let text = schedlab::plan::builtin("idle-smt").unwrap().text.replace("\"7\"", "\"1000\"");

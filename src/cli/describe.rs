@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::analysis;
-use crate::model::{Advice, CPUS, Field, Finding, Plan, Problem, Scope, Unit, Value};
+use crate::model::{Advice, CPUS, Field, Finding, Lab, Plan, Problem, Scope, Unit, Value};
 use crate::plan::{Builtin, Program};
 use crate::report::clean;
 use crate::report::numbers::counted;
@@ -131,25 +131,59 @@ pub fn knob(name: &str, columns: usize) -> Result<String, Failure> {
     Ok(laid_out(&lines, columns))
 }
 
-pub fn plan(name: &str, columns: usize) -> Result<String, Failure> {
+/// One plan of any of the lists; `list` is the one that was asked.
+pub fn plan(list: &str, name: &str, columns: usize) -> Result<String, Failure> {
     let Some(builtin) = plan::builtin(name) else {
         let names = plan::embedded().map(|builtin| builtin.name);
-        return Err(Failure::unknown("built-in plan", name, names, "schedlab list plans"));
+        return Err(Failure::unknown(
+            "built-in plan",
+            name,
+            names,
+            &format!("schedlab list {list}"),
+        ));
     };
     let mut plan = parsed(builtin)?;
-    if plan.finding.is_some() || plan::cases().contains(builtin) {
+    let is_case = plan::cases().contains(builtin);
+    let is_virtual = plan::is_of_kernels(builtin.name);
+    if is_virtual {
         // It runs in the lab, where rounds are seeds.
         plan.measure.rounds = plan.lab.seeds;
         plan.has_lab_durations = true;
     }
-    let runs = u64::from(plan.measure.rounds) * plan::cells(&plan).len() as u64;
-    let seconds = runs * plan.mean_run_ns() / 1_000_000_000;
     let mut lines = vec![("plan", builtin.name.to_string()), ("title", plan.title.clone())];
     lines.extend(plan.finding.iter().flat_map(of_finding));
+    if is_virtual {
+        lines.push(("guest", guest(&plan.lab)));
+    }
     lines.extend(show::of_plan(&plan));
-    lines.push(("runs", format!("{}, at least {}", counted(runs, "run"), show::span(seconds))));
-    lines.push(("text", format!("schedlab run --print {}", builtin.name)));
+    lines.push(("runs", runs(&plan)));
+    lines.push(("text", format!("schedlab run --print {name}")));
+    if is_case {
+        let kernel = &plan.lab.kernel;
+        lines.push(("confirm", format!("schedlab hunt --confirm {name} --kernel {kernel}")));
+    }
     Ok(laid_out(&lines, columns))
+}
+
+/// The machine that the lab starts for it.
+fn guest(lab: &Lab) -> String {
+    let caches = (lab.llcs > 1).then(|| counted(lab.llcs, "last-level cache"));
+    let siblings = (lab.threads > 1).then(|| format!("cores of {} CPUs", lab.threads));
+    let nodes = (lab.nodes > 1).then(|| counted(lab.nodes, "NUMA node"));
+    let cpus = Some(counted(lab.cpus, "virtual CPU"));
+    let parts = [Some(lab.kernel.clone()), cpus, caches, siblings, nodes];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// How many there are, and how long they take: a budget ends them.
+fn runs(plan: &Plan) -> String {
+    let runs = u64::from(plan.measure.rounds) * plan::cells(plan).len() as u64;
+    let seconds = runs * plan.mean_run_ns() / 1_000_000_000;
+    let runs = counted(runs, "run");
+    match plan.measure.budget_ns.map(|ns| ns / 1_000_000_000).filter(|budget| *budget < seconds) {
+        Some(budget) => format!("{runs} at most, in {}", show::span(budget)),
+        None => format!("{runs}, at least {}", show::span(seconds)),
+    }
 }
 
 fn of_finding(finding: &Finding) -> Vec<(&'static str, String)> {
