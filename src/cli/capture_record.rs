@@ -37,7 +37,8 @@ pub fn record(
     let ended = score::count(watched, Some(period_ns), &mut telemetry)?;
     let trace = telemetry.board.counted.trace.take();
     let lost_tasks = telemetry.board.counted.lost_tasks;
-    let mut score = telemetry.board.score(watched.clone());
+    // A plan has no load balancing in it.
+    let mut score = telemetry.board.without_domains().score(watched.clone());
     let Some(trace) = trace else { return Err(no_source(&score)) };
     score.cost = score_cost::of_score(&score, Level::Full);
     let seen_ns = trace.to_ns.saturating_sub(trace.from_ns);

@@ -123,6 +123,10 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     let arguments = format!("{}, {}, seed {}", shown(&kernels), topologies.join(","), args.seed);
     let progress = Progress::open(&output, arguments)?;
     let before = if args.resume { progress.done() } else { 0 };
+    if before > 0 {
+        let scenarios = counted(before, "scenario");
+        terminal::message(&format!("this goes on after {scenarios}, and draws others"));
+    }
     let generator = |machine| {
         let generator = Generator::new(args.seed, before, machine);
         if scx.is_some() { generator.for_sched_ext() } else { generator }
@@ -398,7 +402,10 @@ impl Hunt<'_> {
             writeln!(io::stdout().lock(), "  {}", clean(&command))?;
         }
         if !is_least {
-            print("It was interrupted while it was made smaller.")?;
+            print(
+                "It was interrupted while it was made smaller. The same hunt without --resume makes it smaller: its \
+                 runs are cached.",
+            )?;
         }
         Ok(true)
     }

@@ -197,21 +197,28 @@ pub fn trace(
 ) -> Result<Option<Traced>, Failure> {
     let seeds = (TRACE_RUNS / cells.max(1)).max(1);
     let request = WatchRequest { seeds: Some(seeds), traced: true, ..request };
-    let (mut runs, mut all_broken, mut first) = (0, 0, None);
+    let (mut runs, mut all_broken) = (0, 0);
+    // The run that breaks the rule most, of those with a trace if any has one.
+    let mut worst: Option<(f64, Result<TracedRun, &'static str>)> = None;
     let end = watcher.watch(request, stop, &mut |run| {
         runs += 1;
         let Some(judged) = judge(&run).ok().and_then(|judged| fault.shown(judged)) else { return };
         all_broken += 1;
-        if !matches!(first, Some(Ok(_))) {
-            first = Some(traced_run(run.outcome, judged));
+        let distance = judged.judgement.distance;
+        let is_worse = worst.as_ref().is_none_or(|(most, of)| of.is_err() || distance > *most);
+        if is_worse {
+            let traced = traced_run(run.outcome, judged);
+            if traced.is_ok() || worst.is_none() {
+                worst = Some((distance, traced));
+            }
         }
     })?;
     if end == PlanEnd::Interrupted {
         return Ok(None);
     }
-    let about = match first {
-        Some(Ok(run)) => run.write(stem, title)?,
-        Some(Err(why)) => format!("There is no picture: {why}"),
+    let about = match worst {
+        Some((_, Ok(run))) => run.write(stem, title)?,
+        Some((_, Err(why))) => format!("There is no picture: {why}"),
         None => "There is no picture".to_string(),
     };
     Ok(Some(Traced { runs, broken: all_broken, about }))

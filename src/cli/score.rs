@@ -343,6 +343,7 @@ fn command(
         }
         if until_ns.is_some_and(|until_ns| clock::monotonic_ns() >= until_ns) {
             telemetry.end();
+            terminal::message("the time of --for is over: waiting for the end of the command");
             return Ok(running.wait()?);
         }
         std::thread::sleep(POLL_INTERVAL);

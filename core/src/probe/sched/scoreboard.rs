@@ -67,6 +67,11 @@ impl Scoreboard {
         }
     }
 
+    /// Leaves out the counts of load balancing, and why there are none.
+    pub fn without_domains(self) -> Scoreboard {
+        Scoreboard { domains: None, ..self }
+    }
+
     /// Without the cost of counting, and without a trace.
     pub fn score(self, watched: Watched) -> Score {
         let Counted { wall_ns, tasks, cpus, pairs, worst, mut lost, .. } = self.counted;
