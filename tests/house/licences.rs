@@ -66,7 +66,9 @@ fn packages() -> Vec<Package> {
 /// Without the network: packages were fetched to build this test.
 pub(super) fn metadata(target: &str) -> Value {
     let format = ["metadata", "--format-version", "1", "--locked", "--offline"];
-    let metadata = cargo(&[&format[..], &["--filter-platform", target]].concat());
+    // Without it packages of the features that are off by default are left out.
+    let resolved = ["--all-features", "--filter-platform", target];
+    let metadata = cargo(&[&format[..], &resolved].concat());
     serde_json::from_str(&metadata).expect("JSON from cargo")
 }
 

@@ -118,6 +118,10 @@ fn linked() -> Vec<Package> {
         })
         .collect();
     packages.sort_by_key(Package::key);
+    let named: BTreeSet<String> = packages.iter().map(Package::key).collect();
+    let is_ours = |key: &&String| key.starts_with("schedlab");
+    let missing: Vec<_> = held.difference(&named).filter(|key| !is_ours(key)).collect();
+    assert!(missing.is_empty(), "in the binary, and not resolved: {missing:?}");
     packages
 }
 
