@@ -124,6 +124,17 @@ fn say(imported: &Imported, db: &Database) {
         let text = format!("note: plan {id} had {total} runs, of which {came} are in the file");
         terminal::message(&text);
     }
+    for (id, came, total) in &imported.unended {
+        let text = format!(
+            "note: the file has no end of plan {id}, and {came} of its {total} runs: the file was cut, or the plan was killed"
+        );
+        terminal::message(&text);
+    }
+    if imported.unknown_events > 0 {
+        let lines = counted(imported.unknown_events, "line");
+        let text = format!("note: {lines} left out: events that this schedlab does not know");
+        terminal::message(&text);
+    }
     let Imported { plans, runs, scores, known, contradicting, above_wall, ref joined, .. } =
         *imported;
     let windows = "the windows count more than the whole run: charts over time are wrong there";
@@ -137,8 +148,7 @@ fn say(imported: &Imported, db: &Database) {
     let runs = runs.saturating_sub(repeated as usize);
     let brought_nothing = |plan: &&JoinedPlan| plan.repeated > 0 && plan.repeated == plan.runs;
     let again = joined.iter().filter(brought_nothing).count();
-    // Parts of one plan came as several.
-    let plans = if runs == 0 { 0 } else { plans.saturating_sub(again) };
+    let plans = plans.saturating_sub(again);
     let known = known + again;
     let count = |count: usize, one: &str| counted(count, one);
     let known = match known {

@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::damage::Damage;
 use super::place::{Kept, Loss, default_path};
 use crate::model::Advice;
-use crate::model::{RunKey, quoted};
+use crate::model::{RunKey, clean_start, quoted};
 
 /// `action` completes "cannot ...".
 #[derive(Debug, Error)]
@@ -73,6 +73,11 @@ pub enum StoreError {
     Schema { found: u64, known: u32 },
     #[error("line {line} is not an event: {why}")]
     Malformed { line: u64, why: String },
+    #[error(
+        "line {line} has the event `{}`, which this schedlab does not know",
+        clean_start(event, 60)
+    )]
+    UnknownEvent { line: u64, event: String },
     /// A plan, a run or a note that comes from outside cannot be one of ours.
     #[error("{0}")]
     Unsound(String),
@@ -149,7 +154,10 @@ impl Advice for StoreError {
                 "events begin with plan_started; schedlab help formats --all has their order".to_string()
             }
             Self::Schema { .. } => "update schedlab: schedlab --version".to_string(),
-            Self::RunStored { .. } | Self::Malformed { .. } | Self::Unsound(_) => {
+            Self::RunStored { .. }
+            | Self::Malformed { .. }
+            | Self::UnknownEvent { .. }
+            | Self::Unsound(_) => {
                 FORMAT_HINT.to_string()
             }
             Self::Line { source, .. } if source.is_of_events() => FORMAT_HINT.to_string(),
@@ -183,7 +191,10 @@ impl Advice for StoreError {
 
     fn is_usage(&self) -> bool {
         match self {
-            Self::Foreign { .. } | Self::Malformed { .. } | Self::Unsound(_) => true,
+            Self::Foreign { .. }
+            | Self::Malformed { .. }
+            | Self::UnknownEvent { .. }
+            | Self::Unsound(_) => true,
             Self::Input { source, .. } => source.kind() == io::ErrorKind::InvalidData,
             Self::Line { source, .. } => source.is_of_events() || source.is_usage(),
             Self::Source { source, .. } => source.is_usage(),

@@ -22,8 +22,8 @@ use super::stream::ALL;
 use super::windows::Windows;
 use crate::model::clean;
 use crate::model::{
-    DisturbanceFact, EVENT_SCHEMA, Event, MAX_LINE_BYTES, Outcome, PlanEnd, PlanHead, PlanStarted,
-    RunCounts, RunResult, SampledPlan, are_above_wall, json_nodes,
+    DisturbanceFact, EVENT_SCHEMA, Event, MAX_LINE_BYTES, Outcome, PlanEnd, PlanStarted, RunCounts,
+    RunResult, SampledPlan, are_above_wall, json_nodes,
 };
 
 /// Read of a line that does not begin as an object does.
@@ -49,6 +49,10 @@ pub struct Imported {
     pub above_wall: usize,
     /// Plans that ended complete and have fewer runs here: their ids, the runs that came, and those that they had.
     pub incomplete: Vec<(String, u64, u64)>,
+    /// Plans whose end no line has, likewise: the file was cut, or the plan was killed.
+    pub unended: Vec<(String, u64, u64)>,
+    /// Lines with events that only a newer schedlab knows.
+    pub unknown_events: u64,
     /// Plans that parts were joined in.
     pub joined: Vec<JoinedPlan>,
 }
@@ -151,12 +155,15 @@ impl<'s> Importer<'s> {
             };
             taken.map_err(|error| error.in_source(&name))?;
         }
+        self.imported.plans -= self.parts.len();
         self.imported.joined = join::arrived(self.store, self.parts)?;
+        self.imported.plans += self.imported.joined.len();
         Ok(self.imported)
     }
 
     fn take_lines(&mut self, name: &str, input: &mut dyn BufRead) -> Result<(), StoreError> {
         let mut text = String::new();
+        let (mut unknown, mut is_ours) = (None, false);
         for line in 1.. {
             text.clear();
             let mut read = || {
@@ -168,22 +175,30 @@ impl<'s> Importer<'s> {
             if read().map_err(|source| StoreError::Input { line, source })? == 0 {
                 break;
             }
-            let refuse = |source| StoreError::Line { line, source: Box::new(source) };
-            if let Some(line) = annotations::parse(&text) {
-                self.store.import_annotations(&line, &self.begun).map_err(refuse)?;
-                continue;
-            }
-            if let Some(line) = score::parse(&text) {
-                if self.store.import_score(&line).map_err(refuse)? {
-                    self.imported.scores += 1
-                } else {
-                    self.imported.known += 1
+            match self.take_line(&text, line, name) {
+                Err(error @ StoreError::UnknownEvent { .. }) => {
+                    self.imported.unknown_events += 1;
+                    unknown = unknown.or(Some(error));
                 }
-                continue;
+                taken => is_ours = taken.map(|()| true)?,
             }
-            self.take(parse(&text, line)?, name, true).map_err(refuse)?;
         }
-        Ok(())
+        // Other programs write lines with events, too.
+        unknown.filter(|_| !is_ours).map_or(Ok(()), Err)
+    }
+
+    fn take_line(&mut self, text: &str, line: u64, name: &str) -> Result<(), StoreError> {
+        let refuse = |source| StoreError::Line { line, source: Box::new(source) };
+        if let Some(line) = annotations::parse(text) {
+            return self.store.import_annotations(&line, &self.begun).map_err(refuse);
+        }
+        if let Some(line) = score::parse(text) {
+            let is_new = self.store.import_score(&line).map_err(refuse)?;
+            let imported = &mut self.imported;
+            *(if is_new { &mut imported.scores } else { &mut imported.known }) += 1;
+            return Ok(());
+        }
+        self.take(parse(text, line)?, name, true).map_err(refuse)
     }
 
     fn take_store(&mut self, name: &str, other: &Store) -> Result<(), StoreError> {
@@ -310,18 +325,21 @@ impl<'s> Importer<'s> {
         Ok(())
     }
 
-    /// Looks for plans of which the source has not all runs.
+    /// Looks for new plans of which the source has not all runs, or not the end.
     fn miss_runs(&mut self) -> Result<(), StoreError> {
         let mut heads = self.store.plan_heads()?;
-        heads.retain(|head| self.fixed.contains(&head.id));
-        // One of which all runs fail ends complete before its time.
-        let is_whole =
-            |head: &PlanHead| head.ended == Some(PlanEnd::Complete) && head.runs.done > 0;
-        for head in heads.into_iter().filter(is_whole) {
+        heads.retain(|head| self.begun.get(&head.id) == Some(&head.id));
+        for head in heads {
             let RunCounts { done, failed, skipped, total, .. } = head.runs;
             let came = done + failed + skipped;
-            if came < total {
-                self.imported.incomplete.push((head.id, came, total));
+            let is_fixed = self.fixed.contains(&head.id);
+            match head.ended {
+                None => self.imported.unended.push((head.id, came, total)),
+                // One of which all runs fail ends complete before its time.
+                Some(PlanEnd::Complete) if is_fixed && done > 0 && came < total => {
+                    self.imported.incomplete.push((head.id, came, total));
+                }
+                Some(_) => {}
             }
         }
         Ok(())
@@ -420,18 +438,33 @@ fn digest(store: &Store, plan: i64) -> Result<(Vec<u8>, usize), Fault> {
     Ok((digest.finalize().to_vec(), runs))
 }
 
+/// The events of an export that this schedlab knows.
+const EVENTS: [&str; 7] = [
+    "plan_started",
+    "run_started",
+    "window",
+    "run_ended",
+    "plan_ended",
+    "plan_annotated",
+    "score_saved",
+];
+
 fn parse(text: &str, line: u64) -> Result<Event, StoreError> {
     #[derive(Deserialize)]
-    struct Version {
-        schema: u64,
+    struct Head {
+        event: String,
+        schema: Option<u64>,
     }
     let (bytes, nodes) = (text.len() as u64, json_nodes(text.as_bytes()));
     check_size(bytes, nodes).map_err(|why| StoreError::Malformed { line, why })?;
-    serde_json::from_str(text).map_err(|why| match serde_json::from_str::<Version>(text) {
+    serde_json::from_str(text).map_err(|why| match serde_json::from_str(text) {
         // The version of a newer event is wrong, not its syntax.
-        Ok(Version { schema: found }) if found > u64::from(EVENT_SCHEMA) => {
+        Ok(Head { schema: Some(found), .. }) if found > u64::from(EVENT_SCHEMA) => {
             let source = Box::new(StoreError::Schema { found, known: EVENT_SCHEMA });
             StoreError::Line { line, source }
+        }
+        Ok(Head { event, .. }) if !EVENTS.contains(&event.as_str()) => {
+            StoreError::UnknownEvent { line, event }
         }
         _ => StoreError::Malformed { line, why: why.to_string() },
     })
@@ -452,6 +485,19 @@ fn check_size(bytes: u64, nodes: usize) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_list_of_known_events_has_all_that_are_parsed() {
+        let text = r#"{"event":""}"#;
+        let said = [
+            serde_json::from_str::<Event>(text).unwrap_err().to_string(),
+            serde_json::from_str::<annotations::Line>(text).unwrap_err().to_string(),
+            serde_json::from_str::<score::Line>(text).unwrap_err().to_string(),
+        ];
+        let quoted = said.iter().flat_map(|said| said.split('`').skip(1).step_by(2));
+        let names: Vec<&str> = quoted.filter(|name| !name.is_empty()).collect();
+        assert_eq!(names, EVENTS);
+    }
 
     #[test]
     fn bytes_and_values_of_a_line_are_limited_together() {

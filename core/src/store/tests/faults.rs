@@ -350,9 +350,19 @@ fn a_wrong_line_is_named_and_nothing_is_imported() {
     let cases = [
         (format!("{good}{{"), "line 5 is not an event: EOF"),
         (format!("{good}\n"), "line 5 is not an event"),
+        ("{\"event\":\"dance\"}\n".to_string(), "line 1 has the event `dance`"),
         (
-            format!("{}\n{{\"event\":\"dance\"}}\n", lines[0]),
-            "line 2 is not an event: unknown variant",
+            format!("{}\n{{\"event\":\"plan_ended\",\"reason\":\"bored\"}}\n", lines[0]),
+            "line 2 is not an event: unknown variant `bored`",
+        ),
+        (
+            format!("{}\n{{\"event\":\"score_saved\"}}\n", lines[0]),
+            "line 2 is not an event: unknown variant `score_saved`",
+        ),
+        (format!("{}\n{{\"happened\":\"dance\"}}\n", lines[0]), "line 2 is not an event: missing"),
+        (
+            format!("{}\n{{\"event\":\"dance\",\"schema\":3}}\n", lines[0]),
+            "line 2 cannot be imported: the event stream has version 3",
         ),
         (format!("{good}{}\n", lines[3]), "line 5 cannot be imported: round 0 of cell 0"),
         (
@@ -382,10 +392,8 @@ fn a_wrong_line_is_named_and_nothing_is_imported() {
     let left = input.get_ref().get_ref().1.limit();
     assert!(left + (1 << 20) > 3 << 30, "{left} bytes are left");
 
-    assert_eq!(
-        import(&mut copy, &good).unwrap(),
-        Imported { plans: 1, runs: 1, ..Imported::default() }
-    );
+    let imported = import(&mut copy, &good).unwrap();
+    assert_eq!((imported.plans, imported.runs), (1, 1));
     assert_eq!(export(&copy), good);
 }
 
@@ -407,7 +415,7 @@ fn what_is_stored_already_is_left_out_and_another_plan_of_its_name_is_refused() 
     };
     // One of several hosts was imported before, and one file is named twice.
     let both = copy.import_all([file("a", one), file("b", two), file("b", two)]).unwrap();
-    assert_eq!(both, Imported { plans: 1, runs: 1, known: 2, ..Imported::default() });
+    assert_eq!((both.plans, both.runs, both.known), (1, 1, 2));
     assert_eq!(export(&copy), all);
     assert_sound(&copy);
     let tagged = format!(
@@ -595,10 +603,7 @@ fn an_imported_plan_has_an_id_that_a_selection_can_name() {
     for id in ["20261121-012345-3f9a", "Z", &long[..64], "lasting"] {
         let (_folder, mut store) = fresh();
         let line = serde_json::to_string(&sample::start(id, 1)).unwrap();
-        assert_eq!(
-            import(&mut store, &line).unwrap(),
-            Imported { plans: 1, ..Imported::default() }
-        );
+        assert_eq!(import(&mut store, &line).unwrap().plans, 1);
     }
 }
 

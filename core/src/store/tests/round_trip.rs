@@ -198,3 +198,41 @@ fn runs_that_end_at_once_are_stored_together() {
     assert_eq!(export(&store), export(&singly), "as without groups");
     assert_sound(&store);
 }
+
+#[test]
+fn events_of_a_newer_schedlab_are_left_out_and_counted() {
+    let (_folder, mut store) = begun(1);
+    apply_all(&mut store, &sample::run(RunKey { round: 0, cell: 0 }, 1, 1));
+    apply_all(&mut store, &[Event::PlanEnded { reason: PlanEnd::Budget, calibration: None }]);
+    let known = export(&store);
+    let newer = "{\"event\":\"dance\",\"key\":{\"round\":[0]}}\n";
+    let lines = known.lines().map(|line| format!("{newer}{line}\n"));
+    let mixed: String = lines.chain([newer.to_string()]).collect();
+    let (_folder, mut copy) = fresh();
+    let unknown_events = known.lines().count() as u64 + 1;
+    assert_eq!(
+        import(&mut copy, &mixed).unwrap(),
+        Imported { plans: 1, runs: 1, unknown_events, ..Imported::default() }
+    );
+    assert_eq!(export(&copy), known);
+}
+
+#[test]
+fn a_plan_without_its_end_is_named_with_the_runs_that_came() {
+    let (_folder, mut store) = begun(2);
+    apply_all(&mut store, &sample::run(RunKey { round: 0, cell: 0 }, 1, 1));
+    apply_all(&mut store, &[Event::PlanEnded { reason: PlanEnd::Budget, calibration: None }]);
+    let all = export(&store);
+    let lines: Vec<&str> = all.split_inclusive('\n').collect();
+    let total = store.plan_heads().unwrap()[0].runs.total;
+    for (cut, runs) in [(1, 0), (2, 0), (lines.len() - 1, 1)] {
+        let (_folder, mut copy) = fresh();
+        let unended = vec![("plan".to_string(), runs, total)];
+        assert_eq!(
+            import(&mut copy, &lines[..cut].concat()).unwrap(),
+            Imported { plans: 1, runs: runs as usize, unended, ..Imported::default() }
+        );
+    }
+    let (_folder, mut copy) = fresh();
+    assert_eq!(import(&mut copy, &all).unwrap().unended, []);
+}
