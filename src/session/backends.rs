@@ -114,3 +114,42 @@ pub(super) fn guest_kernels(plan: &Plan) -> String {
     let kernels = plan.variants.iter().map(|variant| variant.kernel_in(&plan.lab));
     kernels.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
 }
+
+/// Fails where no variant takes the kernel of `--kernel`, as each names one.
+pub(super) fn check_kernel(asked: Option<&str>, plan: &Plan) -> Result<(), SessionError> {
+    let Some(asked) = asked else { return Ok(()) };
+    if !plan.variants.iter().all(|variant| variant.knobs.contains_key("kernel")) {
+        return Ok(());
+    }
+    let text = format!(
+        "--kernel {}: no variant would have it, as each names a kernel of its own: {}",
+        clean(asked),
+        clean(&guest_kernels(plan))
+    );
+    Err(SessionError::usage(
+        text,
+        "leave --kernel out, or take `kernel` from a variant: schedlab run PLAN --print",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan;
+
+    #[test]
+    fn a_kernel_that_no_variant_takes_is_refused() {
+        let check = |variants: &str| {
+            let text = format!("schema = 1\n[[workload]]\nuse = \"spin\"\n{variants}");
+            check_kernel(
+                Some("./x"),
+                &plan::parse("x", &text, None, super::super::known()).unwrap(),
+            )
+        };
+        let (own, other) =
+            ("[[variant]]\nkernel = \"debian:6.1\"\nname = \"a\"\n", "[[variant]]\nname = \"b\"\n");
+        assert!(check(&format!("{own}{other}")).is_ok() && check("").is_ok());
+        let refused = check(own).unwrap_err();
+        assert!(refused.is_usage() && refused.to_string().contains("debian:6.1"), "{refused}");
+    }
+}

@@ -101,6 +101,7 @@ fn planned(
     let mut plan = plan::parse(&text.name, &text.text, Some(&environment.topology), known())?;
     let capabilities = entry(request.backend())?.capabilities;
     if capabilities.guests {
+        backends::check_kernel(request.lab.kernel.as_deref(), &plan)?;
         let seeds = lab.seeds;
         plan.lab = backend.guests().map_or(lab, |(own, _)| Lab { seeds, ..own });
         set_seeds(&mut plan, &request.measure);

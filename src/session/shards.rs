@@ -17,7 +17,7 @@ pub fn divide(
     has_guests: bool,
 ) -> Result<(), SessionError> {
     if started.plan.measure.until_decided {
-        let text = "--shard: rounds until all is decided are no fixed ones that parts can share";
+        let text = "--shard: parts share a fixed number of rounds, and this plan measures until all is decided";
         return Err(SessionError::usage(text, "--rounds 20, which fixes them beforehand"));
     }
     // By the host's clock runs are compared with others of the same machine.
