@@ -85,7 +85,7 @@ impl LabError {
             Self::Io { source, .. } => !input::is_wrong_file(source),
             Self::Cache(_) => true,
             Self::Input { source, .. }
-            | Self::Kernel(KernelError::Io { source, .. })
+            | Self::Kernel(KernelError::Io { source, .. } | KernelError::Given { source, .. })
             | Self::Program { source: ProgramError::Loader { source, .. }, .. } => {
                 input::may_pass(source)
             }

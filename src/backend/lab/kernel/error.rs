@@ -28,6 +28,9 @@ pub enum KernelError {
     NoHome(String),
     #[error("cannot {action} {}: {source}", shown(path))]
     Io { action: &'static str, path: PathBuf, source: io::Error },
+    /// A file or folder that a user named.
+    #[error("cannot read {}: {source}", shown(path))]
+    Given { path: PathBuf, source: io::Error },
     #[error("guests are x86-64, and this program, which is their first process, is for {0}")]
     Architecture(&'static str),
     #[error("cannot fetch kernels: there is no `{program}` on this machine")]
@@ -102,6 +105,14 @@ impl KernelError {
         }
     }
 
+    /// A file that cannot be read is one that a user named.
+    pub(super) fn given(self) -> KernelError {
+        match self {
+            Self::Io { action: "read", path, source } => Self::Given { path, source },
+            other => other,
+        }
+    }
+
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> KernelError {
         let path = path.to_path_buf();
         move |source| KernelError::Io { action, path, source }
@@ -137,7 +148,9 @@ impl Advice for KernelError {
                  schedlab kernel list shows the size of the cached kernels"
                     .to_string()
             }
-            Self::Io { action: "read", path, source } => remedy::read(path, source),
+            Self::Io { action: "read", path, source } | Self::Given { path, source } => {
+                remedy::read(path, source)
+            }
             Self::Io { path, source, .. } => remedy::write_own("XDG_CACHE_HOME", path, source),
             Self::Architecture(_) => {
                 "measure this machine: --backend local; the lab needs an x86-64 one".to_string()
@@ -163,6 +176,7 @@ impl Advice for KernelError {
         match self {
             Self::Name { .. } => true,
             Self::Io { source, .. } => input::is_wrong_file(source),
+            Self::Given { source, .. } => !input::may_pass(source),
             _ => false,
         }
     }

@@ -95,7 +95,7 @@ pub fn image(
     config: Option<&Path>,
     modules: Option<&Path>,
 ) -> Result<Kernel, KernelError> {
-    let header = bzimage::read(path)?;
+    let header = bzimage::read(path).map_err(KernelError::given)?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let config = match config {
         Some(given) => Some(given.to_path_buf()),
@@ -105,8 +105,9 @@ pub fn image(
         Some(given) => Some(given.to_path_buf()),
         None => Some(folder.join("modules")).filter(|folder| folder.is_dir()),
     };
-    let few = modules.as_deref().map_or(Ok(Vec::new()), modules::few)?;
-    let digests = digest::of_kernel(path, config.as_deref(), &few, &[])?;
+    let few = modules.as_deref().map_or(Ok(Vec::new()), modules::few);
+    let digests = few.and_then(|few| digest::of_kernel(path, config.as_deref(), &few, &[]));
+    let digests = digests.map_err(KernelError::given)?;
     Ok(Kernel {
         name: path.to_string_lossy().into_owned(),
         release: header.release,

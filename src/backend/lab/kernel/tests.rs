@@ -73,7 +73,7 @@ fn given_files_that_are_missing_are_errors() {
     for error in errors {
         let text = error.to_string();
         assert!(text.starts_with("cannot read ") && text.contains("nonesuch"), "{text}");
-        assert!(!error.is_usage());
+        assert!(error.is_usage(), "{text}");
     }
     fs::write(&path, "not a kernel").unwrap();
     let error = find(path.to_str().unwrap()).unwrap_err();

@@ -65,7 +65,8 @@ impl Tree {
         room: &dyn Fn(u64) -> Result<(), BuildError>,
         stop: &AtomicBool,
     ) -> Result<Tree, BuildError> {
-        let full = folder.canonicalize().map_err(KernelError::io("read", folder))?;
+        let full = folder.canonicalize().map_err(KernelError::io("read", folder));
+        let full = full.map_err(KernelError::given)?;
         if revision.is_none()
             && let Some(file) = FILES.iter().find(|name| !full.join(name).is_file())
         {
