@@ -835,6 +835,13 @@ fn manual_and_completions_come_from_the_same_definitions() {
     };
     assert!(stdout(&of(&["bash"])).contains("schedlab"));
     assert_eq!(stdout(&of(&[])), stdout(&of(&["bash"])));
+    for shell in ["bash", "zsh", "fish"] {
+        let script = stdout(&of(&[shell]));
+        assert!(
+            !script.contains("fleet-host") && script.contains("plan-power"),
+            "{shell}: {script}"
+        );
+    }
 }
 
 #[test]

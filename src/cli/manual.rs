@@ -28,13 +28,23 @@ pub struct ManArgs {
     folder: Option<PathBuf>,
 }
 
-pub fn completions(args: &CompletionsArgs, mut schedlab: Command) -> Result<(), Failure> {
+pub fn completions(args: &CompletionsArgs, schedlab: Command) -> Result<(), Failure> {
     let shell = args.shell.or_else(Shell::from_env).ok_or_else(|| {
         Failure::usage("SHELL names no shell with completions", "schedlab completions bash")
     })?;
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut schedlab, "schedlab", &mut script);
+    clap_complete::generate(shell, &mut without_hidden(&schedlab), "schedlab", &mut script);
     Ok(io::Write::write_all(&mut io::stdout().lock(), &script)?)
+}
+
+/// The command with those of its subcommands that help shows.
+fn without_hidden(command: &Command) -> Command {
+    let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+    Command::new("schedlab")
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_help_subcommand(true)
+        .args(command.get_arguments())
+        .subcommands(shown)
 }
 
 pub fn man(args: &ManArgs, schedlab: Command) -> Result<(), Failure> {
