@@ -160,6 +160,9 @@ impl Measure {
     }
 }
 
+/// The verdict of a row that does not reach its goal.
+const MISSED: &str = "MISSED";
+
 impl Reach {
     fn show(&self) -> String {
         match self {
@@ -177,7 +180,7 @@ impl Reach {
             Reach::NearOne(far) => (value - 1.0).abs() <= *far,
             Reach::None => return "",
         };
-        if reached { "reached" } else { "MISSED" }
+        if reached { "reached" } else { MISSED }
     }
 }
 

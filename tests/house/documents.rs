@@ -53,6 +53,27 @@ fn items_that_documents_point_at_are_there() {
     assert!(seen > 0, "the glossary points at types");
 }
 
+/// `cargo bench --bench hot -- --page` writes one of them anew.
+#[test]
+fn pages_of_figures_are_as_the_bench_writes_them() {
+    let bench = read("benches/hot/page.rs");
+    for path in ["docs/performance.md", "docs/simulations.md"] {
+        let (_, page) =
+            bench.split_once(&format!("file: \"{path}\",\n    head: \"\\\n")).expect(path);
+        let (head, _) = page.split_once("\",\n").expect(path);
+        assert!(read(path).starts_with(head), "{path} does not begin with its head in the bench");
+    }
+    let page = read("docs/performance.md");
+    let missed = page.lines().filter_map(|line| line.strip_suffix(" | MISSED |"));
+    let names = missed.map(|row| row.trim_start_matches("| ").split(" | ").next().expect("a name"));
+    let unexplained = |name: &&str| {
+        let lines = page.matches(&format!("\n| {name} | ")).count();
+        lines < 2 || !bench.contains(&format!("\"{name}\""))
+    };
+    let findings = names.filter(unexplained).map(str::to_string).collect();
+    assert_none("docs/performance.md and its bench do not say why these miss:", findings);
+}
+
 #[test]
 fn every_dependency_has_its_reason_written_down() {
     let manifests: [toml::Table; 2] = ["Cargo.toml", "core/Cargo.toml"]
