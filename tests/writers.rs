@@ -102,6 +102,20 @@ pub const WRITERS: &[Writer] = &[
     whole("report -o", &["report", "PLAN", "--format", "csv", "-o", "old.csv"], stored, |home| {
         home.file("old.csv")
     }),
+    whole(
+        "compare -o",
+        &[
+            "compare",
+            "backend=null,variant=a",
+            "backend=null,variant=b",
+            "--format",
+            "csv",
+            "-o",
+            "old.csv",
+        ],
+        stored,
+        |home| home.file("old.csv"),
+    ),
     whole("tag", &["tag", "PLAN", "name"], stored, lines),
     whole("note", &["note", "PLAN", "with the fan off"], stored, lines),
     whole("rm", &["rm", "--yes", "PLAN"], stored, lines),
