@@ -190,6 +190,29 @@ fn the_program_comes_from_an_archive_with_the_right_sum_and_fetches_the_kernels_
     }
     let none = shell(repository.path(), CALL, &[]);
     assert!(stderr(&none).contains("hint: set SCHEDLAB_ARCHIVE and SCHEDLAB_SHA256"), "{none:?}");
+    let absent = ended(shell(repository.path(), CALL, &[("SCHEDLAB", "/nonexistent")]), 3);
+    assert!(stderr(&absent).contains("\nhint: set SCHEDLAB "), "{absent:?}");
+    assert_eq!(stderr(&absent).lines().count(), 2, "{absent:?}");
+}
+
+#[test]
+fn the_default_kernel_is_fetched_only_for_a_plan_that_may_boot_it() {
+    for (plan, fetched) in [
+        ("[lab]\ncpus = 2\nkernel = \"./bzImage\"\n[[variant]]\nname = \"a\"\n", None),
+        ("[lab]\ncpus = 2\n[[variant]]\nkernel = \"./bzImage\"\n", Some("debian:6.18")),
+        ("[lab]\nkernel = \"debian:6.1\"\n", Some("debian:6.1")),
+    ] {
+        let repository = repository(plan);
+        let path = |name: &str| repository.path().join(name);
+        fs::create_dir(path("bin")).unwrap();
+        write_script(&path("bin/qemu-system-x86_64"), "exit 0");
+        write_script(&path("bin/schedlab"), "echo \"$@\" >>calls");
+        let search = format!("{}:/usr/bin:/bin", path("bin").display());
+        ended(shell(repository.path(), CALL, &[("PATH", &search)]), 0);
+        let calls = fs::read_to_string(path("calls")).unwrap();
+        let got = calls.lines().find_map(|line| line.strip_prefix("kernel get "));
+        assert_eq!(got, fetched, "{plan}");
+    }
 }
 
 #[test]

@@ -77,14 +77,24 @@ unpack() {
     mv "$folder/schedlab" "$schedlab"
 }
 
+# Whether each plan says in [lab] which kernel its variants have: then none of them needs the default.
+names_kernels() {
+    awk 'FNR == 1 { lab = 0 } /^\[/ { lab = /^\[lab\]/ } lab && /^kernel *=/ { named++ }
+        END { exit named != ARGC - 1 }' "$@" 2>/dev/null
+}
+
 schedlab=${SCHEDLAB:-$(command -v schedlab || true)}
 [ -n "$schedlab" ] || unpack
+[ -x "$(command -v "$schedlab" || true)" ] ||
+    fail "$schedlab cannot be started" "set SCHEDLAB to the path of schedlab, or leave it out"
 
 if [ "$backend" = lab ]; then
     need qemu-system-x86_64 qemu-system-x86
     kernels=$(cat "$@" 2>/dev/null | grep -oE '"debian:[A-Za-z0-9.+~_-]+"' | tr -d '"' | sort -u)
+    [ -n "$kernels" ] || names_kernels "$@" || kernels=debian:6.18
     # shellcheck disable=SC2086 # names without spaces
-    "$schedlab" kernel get ${kernels:-debian:6.18} >&2 || fail "kernels are missing" "the messages of kernel get are above"
+    [ -z "$kernels" ] || "$schedlab" kernel get $kernels >&2 ||
+        fail "kernels are missing" "the messages of kernel get are above"
 fi
 
 status=0
