@@ -10,7 +10,7 @@ use crate::model::{COSTS, Reading, Spread, Twin, Unit, clean_path};
 use crate::report::numbers::Scale;
 use crate::report::numbers::counted;
 use crate::report::{clean, shortened};
-use crate::session::{Database, machine};
+use crate::session::{Database, SessionError, machine};
 
 use super::{Failure, notices, terminal};
 
@@ -40,8 +40,11 @@ fn check_replaced(path: &Path) -> Result<(), Failure> {
     let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
     match is_file.then(|| machine::read(path)) {
         Some(Err(why)) => {
-            let shown = clean_path(path);
-            let text = format!("{shown} exists, and this command did not write it: {why}");
+            let why = match why {
+                SessionError::Usage(problem) | SessionError::Here(problem) => problem.message,
+                other => other.to_string(),
+            };
+            let text = format!("not replaced, as `schedlab twin` did not write it: {why}");
             Err(Failure::usage(text, "another -o FILE, or remove it first"))
         }
         _ => Ok(()),
@@ -117,6 +120,8 @@ mod tests {
         fs::write(&path, twin_testing::twin().text()).unwrap();
         assert!(check_replaced(&path).is_ok());
         fs::write(&path, "schema = 1\ntitle = \"mine\"\n").unwrap();
-        assert!(check_replaced(&path).unwrap_err().to_string().contains("did not write it"));
+        let said = check_replaced(&path).unwrap_err().to_string();
+        assert!(said.contains("did not write it") && said.contains("keep.toml"), "{said}");
+        assert_eq!((said.matches("error: ").count(), said.matches("hint: ").count()), (1, 1));
     }
 }
