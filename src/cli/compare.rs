@@ -163,7 +163,7 @@ fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failu
         if others.is_empty() {
             return Err(no_other(&sides, &args.db));
         }
-        let place = "--against, of plans that are no side's: ";
+        let place = "--against, without the plans of the other sides: ";
         let baseline = args.db.select(place, std::slice::from_ref(against), &others)?;
         sides.splice(0..0, baseline);
     }

@@ -394,7 +394,11 @@ pub fn refuse_for_test(args: &RunArgs) -> Result<(), Failure> {
 }
 
 fn parse_kernel_args(text: &str) -> Result<String, Problem> {
-    let wrong =
-        || Problem::new("no words of a kernel's command line", "--kernel-args preempt=none");
+    let wrong = || {
+        Problem::new(
+            "expected words of letters, digits and _-=.,:;/+@%",
+            "--kernel-args preempt=none",
+        )
+    };
     variant::are_kernel_args(text).then(|| text.to_string()).ok_or_else(wrong)
 }

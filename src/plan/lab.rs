@@ -230,7 +230,8 @@ fn misshapen(lab: &Lab) -> Vec<(&'static str, String, String)> {
         wrong.push(("threads", message, hint.to_string()));
     }
     if !lab.kernel_args.is_empty() && !variant::are_kernel_args(&lab.kernel_args) {
-        let message = "these are no words of a kernel's command line".to_string();
+        let message = "expected words of letters, digits and _-=.,:;/+@%, as a kernel's command line has them"
+            .to_string();
         wrong.push(("kernel-args", message, "kernel-args = \"preempt=none\"".to_string()));
     }
     if lab.clocks == CpuClocks::Own {

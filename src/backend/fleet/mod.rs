@@ -239,9 +239,9 @@ impl Fleet {
         let read = self.reader.scan(&mut on_line, &mut |path| rubbish.push(path.to_path_buf()));
         for path in rubbish {
             let path = one_line(&path.to_string_lossy());
-            self.arrays
-                .user
-                .warn(&format!("warning: {path} has a line that is no answer: left out"));
+            self.arrays.user.warn(&format!(
+                "warning: {path} has a line that cannot be read as an answer of a run: left out"
+            ));
         }
         if let Err(error) = read {
             self.arrays

@@ -272,7 +272,9 @@ fn pool_cpus(plan: &Plan, run: &Run) -> Reading<CpuSet> {
     match cpus.is_empty() {
         _ if pools.len() > 1 => unknown("its worker sets are in several pools"),
         true => unknown("the run has no `Cpus`"),
-        false if !cpus.iter().all(is_cpu) => unknown("the run's `Cpus` are no numbers of CPUs"),
+        false if !cpus.iter().all(is_cpu) => {
+            unknown("the run's `Cpus` are not all numbers of CPUs")
+        }
         false => Reading::Known(cpus.into_iter().map(|cpu| cpu as u32).collect()),
     }
 }

@@ -156,7 +156,9 @@ Jain's index of got / entitled: -";
     assert_eq!(said(&runs(&none.replace("null", "[]"))), expected);
     let text = said(&runs(&none.replace("null", "[-1,2]")));
     assert!(
-        text.starts_with("; entitlement is unknown: the run's `Cpus` are no numbers of CPUs\n")
+        text.starts_with(
+            "; entitlement is unknown: the run's `Cpus` are not all numbers of CPUs\n"
+        )
     );
     // The CPUs of all runs hold if a run names none.
     let all = runs(&none).replace(r#""RunConfig":{}"#, r#""RunConfig":{"Cpus":[2,3,3]}"#);
