@@ -2,7 +2,7 @@
 //! that Cargo.lock resolves for it with all features, and the system libraries that it links.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use spdx::{Expression, ParseMode};
@@ -15,16 +15,57 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// How names of files begin that say under which terms a package is.
 const FILES: &[&str] = &["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "UNLICENSE", "NOTICE"];
 
-/// Linked, and no package of Cargo: name, licence, where it comes from.
-const LIBRARIES: &[(&str, &str, &str)] = &[
-    ("glibc", "LGPL-2.1-or-later", "the C library of the machine that builds"),
-    ("libelf", "LGPL-3.0-or-later OR GPL-2.0-or-later", "elfutils of the machine that builds"),
-    ("sqlite", "blessing", "in the package libsqlite3-sys; public domain"),
-    ("zlib", "Zlib", "the library of the machine that builds"),
+/// In the binary, and no package of Cargo.
+struct Library {
+    name: &'static str,
+    licence: &'static str,
+    /// Where it comes from.
+    from: &'static str,
+    /// The file with its terms: in the folder of this package, or without one in ours.
+    terms: Option<(Option<&'static str>, &'static str)>,
+}
+
+const LIBRARIES: &[Library] = &[
+    Library {
+        name: "DejaVu Sans",
+        licence: "Bitstream-Vera",
+        from: "a part of the font, for pictures; its changes are in the public domain",
+        terms: Some((None, "src/report/page/labels.txt")),
+    },
+    Library {
+        name: "glibc",
+        licence: "LGPL-2.1-or-later",
+        from: "the C library of the machine that builds",
+        terms: None,
+    },
+    Library {
+        name: "libbpf",
+        licence: "LGPL-2.1-only OR BSD-2-Clause",
+        from: "in the package libbpf-sys; here under BSD-2-Clause",
+        terms: Some((Some("libbpf-sys"), "libbpf/LICENSE.BSD-2-Clause")),
+    },
+    Library {
+        name: "libelf",
+        licence: "LGPL-3.0-or-later OR GPL-2.0-or-later",
+        from: "elfutils of the machine that builds",
+        terms: None,
+    },
+    Library {
+        name: "sqlite",
+        licence: "blessing",
+        from: "in the package libsqlite3-sys; public domain",
+        terms: None,
+    },
+    Library {
+        name: "zlib",
+        licence: "Zlib",
+        from: "the library of the machine that builds",
+        terms: Some((Some("libbpf-sys"), "zlib/LICENSE")),
+    },
 ];
 
 const HEAD: &str = "\
-The static binary of schedlab holds the packages and libraries below. schedlab's own licence is MIT OR Apache-2.0
+The static binary of schedlab holds the packages, libraries and font below. schedlab's own licence is MIT OR Apache-2.0
 (LICENSE-MIT, LICENSE-APACHE). Where a package offers a choice that has MIT, its MIT text is the one that counts
 here; elsewhere all of its texts stand here. glibc and libelf are under the LGPL: the sources of this version and
 `make dist` link the binary anew with others.
@@ -35,6 +76,7 @@ struct Package {
     version: String,
     licence: String,
     checksum: Option<String>,
+    folder: PathBuf,
     /// Name and text of each file about terms.
     texts: Vec<(String, String)>,
     /// `name version` of what it needs.
@@ -106,12 +148,14 @@ fn linked() -> Vec<Package> {
             let key = &keys[&word(&package["id"])];
             let licence = word(&package["license"]).replace('/', " OR ");
             let manifest = word(&package["manifest_path"]);
-            let texts = texts(Path::new(&manifest).parent().expect("a folder"), &licence);
+            let folder = Path::new(&manifest).parent().expect("a folder").to_path_buf();
+            let texts = texts(&folder, &licence);
             Package {
                 name: word(&package["name"]),
                 version: word(&package["version"]),
                 licence,
                 checksum: checksums.get(key).cloned(),
+                folder,
                 texts,
                 needs: needs.get(key).cloned().unwrap_or_default(),
             }
@@ -165,25 +209,43 @@ fn texts(folder: &Path, licence: &str) -> Vec<(String, String)> {
     names.iter().map(|name| (name.clone(), text(name))).collect()
 }
 
-/// A table of all, then each text once, below the packages that it is of.
+impl Library {
+    /// Where its terms stand, and their text.
+    fn terms(&self, packages: &[Package]) -> Option<(String, String)> {
+        let (package, path) = self.terms?;
+        let folder = match package {
+            Some(name) => {
+                let package = packages.iter().find(|package| package.name == name);
+                package.unwrap_or_else(|| panic!("no package {name}")).folder.clone()
+            }
+            None => checkout().to_path_buf(),
+        };
+        let text = std::fs::read_to_string(folder.join(path));
+        let text = text.unwrap_or_else(|why| panic!("{path}: {why}"));
+        Some((format!("{}: {}", self.name, path.rsplit('/').next().unwrap()), text))
+    }
+}
+
+/// A table of all, then each text once, below the libraries and packages that it is of.
 fn terms(packages: &[Package]) -> String {
     let mut out = format!("{HEAD}\n");
-    for (name, licence, from) in LIBRARIES {
+    for Library { name, licence, from, .. } in LIBRARIES {
         out += &format!("{name}: {licence} ({from})\n");
     }
     out += "\n";
-    let mut by_text: BTreeMap<Vec<&str>, (&str, Vec<String>)> = BTreeMap::new();
+    let mut found: Vec<(String, String)> =
+        LIBRARIES.iter().filter_map(|library| library.terms(packages)).collect();
     for package in packages {
         out += &format!("{}: {}\n", package.key(), package.licence);
-        for (name, text) in &package.texts {
-            // Copies differ in blanks and line ends.
-            let same = text.split_whitespace().collect();
-            by_text
-                .entry(same)
-                .or_insert((text, Vec::new()))
-                .1
-                .push(format!("{}: {name}", package.key()));
-        }
+        let texts = package.texts.iter();
+        found
+            .extend(texts.map(|(name, text)| (format!("{}: {name}", package.key()), text.clone())));
+    }
+    let mut by_text: BTreeMap<Vec<&str>, (&str, Vec<String>)> = BTreeMap::new();
+    for (of, text) in &found {
+        // Copies differ in blanks and line ends.
+        let same = text.split_whitespace().collect();
+        by_text.entry(same).or_insert((text, Vec::new())).1.push(of.clone());
     }
     let mut texts: Vec<_> = by_text.into_values().collect();
     texts.sort_by(|one, other| one.1.cmp(&other.1));
@@ -200,7 +262,7 @@ fn terms(packages: &[Package]) -> String {
 fn sbom(packages: &[Package]) -> Value {
     let version = env!("CARGO_PKG_VERSION");
     let of = |key: &str| format!("pkg:cargo/{}", key.replace(' ', "@"));
-    let library = |(name, licence, from): &(&str, &str, &str)| {
+    let library = |Library { name, licence, from, .. }: &Library| {
         json!({"type": "library", "bom-ref": name, "name": name, "description": from,
                "licenses": [{"expression": licence}]})
     };
