@@ -38,6 +38,9 @@ pub enum ExecError {
     /// `position`: from 1.
     #[error("worker {position} of {all} cannot start: {source}")]
     Start { position: usize, all: usize, source: std::io::Error },
+    /// A thread that starts without room for its stacks would end the process.
+    #[error("{threads} threads take {maps} mappings, and vm.max_map_count is {max}")]
+    Mappings { threads: u64, maps: u64, max: u64 },
     #[error("only {arrived} of {all} workers were ready after {}", show_duration(*.limit_ns))]
     Arrival { arrived: u32, all: usize, limit_ns: u64 },
     /// `why`: the worker's text in its slot; `output`: the end of its program's output.
@@ -158,6 +161,9 @@ impl Advice for ExecError {
                 "limits are ulimit -u, /proc/sys/kernel/threads-max, vm.max_map_count (some 5 a \
                  thread) and pids.max of the cgroup",
             ),
+            ExecError::Mappings { maps, .. } => {
+                return Some(format!("sysctl vm.max_map_count={maps}, or fewer workers").into());
+            }
             ExecError::NoWake { .. } => Some("let nothing else use these CPUs: schedlab doctor"),
             ExecError::Limit { .. } | ExecError::Hangs { .. } => {
                 Some("[measure] has grace = \"30s\" unless the plan says otherwise")

@@ -206,6 +206,8 @@ impl WorkerGroup {
 
     fn start(&mut self, pool: Option<&CpuSet>) -> Result<(), ExecError> {
         let all = self.members.len();
+        let threads = self.members.iter().filter(|member| member.kind == WorkerKind::Threads);
+        check_room(threads.count() as u64, &Host::default())?;
         for kind in [
             WorkerKind::Guests,
             WorkerKind::Processes,
@@ -443,6 +445,20 @@ fn live(
     }
 }
 
+/// Refuses threads that a process has no room for. std ends the process where one has no stack for its signals.
+fn check_room(threads: u64, host: &Host) -> Result<(), ExecError> {
+    /// A stack and one for signals, each with a guard.
+    const MAPS_A_THREAD: u64 = 4;
+    /// Those of the program, its libraries and its memory.
+    const MAPS_OF_ALL: u64 = 1000;
+    let Some(max) = host.read("/proc/sys/vm/max_map_count").ok().and_then(|text| text.parse().ok())
+    else {
+        return Ok(());
+    };
+    let maps = threads * MAPS_A_THREAD + MAPS_OF_ALL;
+    if threads > 0 && maps > max { Err(ExecError::Mappings { threads, maps, max }) } else { Ok(()) }
+}
+
 fn unable(set: &WorkerSet, source: WorkloadError) -> ExecError {
     ExecError::Workload { set: set.name.clone(), source }
 }
@@ -502,5 +518,27 @@ pub mod testing {
         let group = WorkerGroup::assemble(cell, cgroups, 1, Speed::default(), 0).unwrap();
         group.await_arrival(Limit::from_now(60_000_000_000)).unwrap();
         group
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_without_room_for_their_stacks_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = Host::below(dir.path());
+        assert!(check_room(100_000, &host).is_ok(), "unknown is not zero");
+        let file = dir.path().join("proc/sys/vm/max_map_count");
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, "65530\n").unwrap();
+        assert!(check_room(16_000, &host).is_ok());
+        let error = check_room(20_000, &host).unwrap_err();
+        assert_eq!(
+            crate::model::Advice::reason(&error),
+            "20000 threads take 81000 mappings, and vm.max_map_count is 65530; hint: sysctl \
+             vm.max_map_count=81000, or fewer workers"
+        );
     }
 }
