@@ -2,41 +2,33 @@
 //! again, made smaller, explained and written as a plan.
 
 use std::collections::HashMap;
-use std::fs;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 
 use crate::backend::lab::kernel;
-use crate::hunt::{Case, Generator, Machine, Shrinker, Target, plan_text, size};
+use crate::hunt::{Case, Generator, Machine, Place, Target, plan_text, size};
 use crate::model::{clean, duration_ns};
-use crate::report::numbers::moment;
 use crate::session::{PlanText, Problem, SessionError, WatchRequest, WatchedRun, Watcher};
-use crate::sys::clock;
-use crate::sys::replace::replace;
 use crate::variant::SCHEDULER_FORM;
 use crate::variant::scx::{self, Scheduler};
 
-use super::hunt_differ::{Compared, Hit, contrast, differing};
-use super::hunt_run::{Distances, Fault, Judged, NEAR, distances, judge, make, print, trace};
-use super::hunt_store::{Progress, store_case};
+use super::hunt_differ::{Compared, Hit};
+use super::hunt_run::{Distances, Fault, distances, make, print};
+use super::hunt_store::Progress;
 use super::{Failure, catch_termination, hunt_confirm, terminal};
-use crate::model::quoted;
 use crate::report::numbers::counted;
+
+mod pursue;
 
 /// Scenarios of one plan: so many are run before the time is looked at.
 const BATCH: usize = 16;
-/// Seeds with which each candidate of a smaller case is tried.
-const TRY_SEEDS: u32 = 2;
 /// A larger seed would not stay one when further ones are derived from it.
 const MAX_SEED: i64 = 1 << 40;
 /// Cases of one fault of a batch that are run alone until one holds.
 const MAX_TRIES: u32 = 3;
-/// A smaller case holds with so many seeds, or with as many as the one that it is made of.
-const MIN_SEEDS: u32 = 2;
 /// How near to a bound a case is that has a fault in one run, and too seldom to hold.
 const ALMOST: f64 = 0.99;
 /// The plans of scenarios that are not known to break a rule.
@@ -110,26 +102,33 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     let scx = args.scx.as_deref();
     scx.map_or(Ok(()), check_scheduler)?;
     let machines = &args.topology;
-    let target = |kernel| Target { kernel, scx, machine: machines[0] };
+    let target = |kernel| Target { kernel, scx, place: Place::new(machines[0]) };
     let kernel = |name| HuntedKernel {
         target: target(name),
         watchers: machines.iter().map(|_| Watcher::default()).collect(),
         runs: 0,
         failed: 0,
     };
+    // Of a kernel that is not in the cache nothing is known.
+    let release = |name: &&str| kernel::find(name).map(|kernel| kernel.release);
+    let has_slices = names.iter().map(release).all(|own| own.is_ok_and(|own| has_slices(&own)));
     let kernels: Vec<HuntedKernel> = names.into_iter().map(kernel).collect();
     let output = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
     make(&output)?;
     let arguments = format!("{}, {}, seed {}", shown(&kernels), topologies.join(","), args.seed);
     let progress = Progress::open(&output, arguments)?;
     let before = if args.resume { progress.done() } else { 0 };
-    if before > 0 {
+    if args.resume {
         let scenarios = counted(before, "scenario");
         terminal::message(&format!("this goes on after {scenarios}, and draws others"));
     }
     let generator = |machine| {
         let generator = Generator::new(args.seed, before, machine);
-        if scx.is_some() { generator.for_sched_ext() } else { generator }
+        match () {
+            () if scx.is_some() => generator.for_sched_ext(),
+            () if has_slices => generator.with_slices(),
+            () => generator,
+        }
     };
     let mut hunt = Hunt {
         kernels,
@@ -156,6 +155,12 @@ fn check_once(names: &[impl AsRef<str>], why: &str, hint: &str) -> Result<(), Fa
     Err(Failure::usage(format!("{why}, and `{}` is there twice", clean(name)), hint))
 }
 
+/// Whether tasks can have slices of their own under a kernel of this release.
+fn has_slices(release: &str) -> bool {
+    let numbers = release.split(['.', '-', '+']).map_while(|part| part.parse::<u32>().ok());
+    numbers.take(2).collect::<Vec<u32>>() >= vec![6, 12]
+}
+
 #[derive(Default)]
 struct Counts {
     scenarios: u64,
@@ -166,9 +171,11 @@ struct Counts {
 }
 
 /// A case as it is written.
+#[derive(PartialEq)]
 struct Found {
     fault: Fault,
     case: Case,
+    place: Place,
 }
 
 struct HuntedKernel<'a> {
@@ -207,15 +214,6 @@ struct Hunt<'a> {
     generators: Vec<Generator>,
     found: Vec<Found>,
     counts: Counts,
-}
-
-/// A case that holds, with what its first run shows that has the fault.
-struct Held {
-    text: String,
-    judged: Judged,
-    /// The number of seeds with which it has the fault, and of those that it ran with.
-    seeds: u32,
-    ran: u32,
 }
 
 impl Hunt<'_> {
@@ -339,7 +337,7 @@ impl Hunt<'_> {
         self.generators.rotate_left(1);
         let machine = self.generators[0].machine();
         for kernel in &mut self.kernels {
-            kernel.target.machine = machine;
+            kernel.target.place = Place::new(machine);
             kernel.watchers.rotate_left(1);
         }
     }
@@ -353,248 +351,6 @@ impl Hunt<'_> {
         let request = WatchRequest { text, kernel: None, seeds: None, traced: false };
         let watcher = &mut self.kernels[self.at].watchers[0];
         Ok(watcher.watch(request, self.stop, on_run).map(drop)?)
-    }
-
-    /// Confirms a case, writes it, makes it smaller and writes that. `false`: it does not hold alone.
-    fn pursue(&mut self, case: &Case, fault: Fault) -> Result<bool, Failure> {
-        let Some(mut held) = self.alone(case, fault)? else { return Ok(false) };
-        let path = self.output.join(self.file_name()?);
-        self.write(&path, &mut held, case, fault)?;
-        let shrinks = |case: &Case| {
-            let tasks = counted(u64::from(size(case).0), "task");
-            terminal::message(&format!("making {} smaller: {tasks}", path.display()));
-        };
-        shrinks(case);
-        let mut shrinker = Shrinker::new(case.clone());
-        let mut least = (case.clone(), held);
-        let mut is_least = false;
-        while !self.stop.load(Relaxed) {
-            let candidates = shrinker.candidates();
-            if candidates.is_empty() {
-                is_least = true;
-                break;
-            }
-            for case in self.breaking(&candidates, fault)? {
-                // In a plan of its own it may take another way.
-                let enough = least.1.seeds.min(MIN_SEEDS);
-                if let Some(held) = self.alone(&case, fault)?.filter(|held| held.seeds >= enough) {
-                    shrinks(&case);
-                    shrinker.take(case.clone());
-                    least = (case, held);
-                    break;
-                }
-            }
-        }
-        let (case, mut held) = least;
-        if self.found.iter().any(|found| found.fault == fault && found.case == case) {
-            return remove(&path).map(|()| true);
-        }
-        self.write(&path, &mut held, &case, fault)?;
-        self.found.push(Found { fault, case: case.clone() });
-        let (file, seed) = (path.display(), self.args.seed);
-        store_case(
-            held.text.clone(),
-            format!("{file}, hunted with --seed {seed}: {}. It needs {case}", held.judged.text),
-        )?;
-        print(&self.report(&path, &held, &case, fault)?)?;
-        // Lines that can be pasted.
-        for command in self.commands(&path) {
-            writeln!(io::stdout().lock(), "  {}", clean(&command))?;
-        }
-        if !is_least {
-            print(
-                "It was interrupted while it was made smaller. The same hunt without --resume makes it smaller: its \
-                 runs are cached.",
-            )?;
-        }
-        Ok(true)
-    }
-
-    /// Writes the plan of a case with what it shows.
-    fn write(
-        &self,
-        path: &Path,
-        held: &mut Held,
-        case: &Case,
-        fault: Fault,
-    ) -> Result<(), Failure> {
-        held.judged.keep_console(&path.with_extension("log"))?;
-        let name = self.target().kernel;
-        let kernel = kernel::find(name).map_or(name.to_string(), |kernel| kernel.release);
-        let text = header(held, case, fault, &kernel) + &held.text;
-        replace(path, |out| out.write_all(text.as_bytes()))
-            .map_err(|error| SessionError::unwritten(path, &error).into())
-    }
-
-    /// A paragraph about a case, with what its trace shows.
-    fn report(
-        &mut self,
-        path: &Path,
-        held: &Held,
-        case: &Case,
-        fault: Fault,
-    ) -> Result<String, Failure> {
-        let fault_title = fault.title();
-        let stem = path.with_extension("");
-        let name = stem.file_name().unwrap_or_default().to_string_lossy();
-        let title = format!("{name}: {fault_title} on {}", self.target());
-        let text = PlanText { name: "schedlab hunt".to_string(), text: held.text.clone() };
-        let request = WatchRequest { text, kernel: None, seeds: None, traced: true };
-        let watcher = &mut self.kernels[self.at].watchers[0];
-        let traced = match trace(watcher, request, 1, fault, &stem, &title, self.stop)? {
-            Some(traced) if traced.broken > 0 => match fault {
-                Fault::Broken(_) => format!("It holds with and without tracing. {}", traced.about),
-                Fault::Differs(_) => format!(
-                    "With tracing {} of {} runs come to {NEAR} of the bound. {}",
-                    traced.broken, traced.runs, traced.about
-                ),
-            },
-            Some(_) => "It does not hold with tracing, so there is no picture".to_string(),
-            None => "Tracing was interrupted".to_string(),
-        };
-        Ok(format!(
-            "{name}: {fault_title} on {}: {}. It holds with {} of {} seeds. It needs {case}; on {}. {traced}. \
-             Repeat it and judge it:",
-            self.target(),
-            held.judged.text,
-            held.seeds,
-            held.ran,
-            place(self.target().machine),
-        ))
-    }
-
-    /// The commands that repeat a case, and that judge it on all kernels.
-    fn commands(&self, path: &Path) -> [String; 2] {
-        let shown = quoted(&path.to_string_lossy());
-        let kernels = self.kernels.iter().map(|kernel| kernel.target.kernel);
-        let judged_on: String = kernels.map(|name| format!(" --kernel {}", quoted(name))).collect();
-        [
-            format!("schedlab run {shown} --backend lab"),
-            format!("schedlab hunt --confirm {shown}{judged_on}"),
-        ]
-    }
-
-    /// A name that no plan of the folder has, nor a console next to it.
-    fn file_name(&self) -> Result<String, Failure> {
-        let is_free = |number: &u32| {
-            ["toml", "log"]
-                .iter()
-                .all(|end| !self.output.join(format!("hunt-{number}.{end}")).exists())
-        };
-        let free = (1..).find(is_free).map(|number| format!("hunt-{number}.toml"));
-        free.ok_or_else(|| Failure::here("the folder is full of cases", "-o FOLDER"))
-    }
-
-    /// The candidates that have the fault with any seed, in their order.
-    fn breaking(&mut self, cases: &[Case], fault: Fault) -> Result<Vec<Case>, Failure> {
-        let text = plan_text(&self.target(), TITLE, cases, self.args.seed, TRY_SEEDS);
-        let mut most = vec![None; cases.len()];
-        self.watch(text, &mut |run| {
-            if let Some(own) = judge(&run).ok().and_then(|judged| fault.shown(judged)) {
-                let distance: &mut Option<f64> = &mut most[run.cell.index as usize];
-                *distance = Some(distance.unwrap_or(0.0).max(own.judgement.distance));
-            }
-        })?;
-        let shown = cases.iter().zip(most).filter_map(|(case, most)| Some((case.clone(), most?)));
-        let (cases, most): (Vec<Case>, Vec<f64>) = shown.unzip();
-        let Fault::Differs(rule) = fault else { return Ok(cases) };
-        let others = self.largest_elsewhere(&cases, rule, self.args.seed, TRY_SEEDS)?;
-        let differs =
-            cases.into_iter().zip(most).zip(others).filter_map(|((case, own), others)| {
-                others.filter(|others| contrast(own, *others) >= 1.0).map(|_| case)
-            });
-        Ok(differs.collect())
-    }
-
-    /// Runs a case alone, as it is written: the plan with the first seed with which it has the fault.
-    fn alone(&mut self, case: &Case, fault: Fault) -> Result<Option<Held>, Failure> {
-        let (mut shown, mut judged, mut others) = (Vec::new(), 0, 0.0_f64);
-        for seed in fault.first_seeds(self.args.seed) {
-            let (mut own, runs) = self.shown_alone(case, fault, seed)?;
-            judged += runs;
-            if let Fault::Differs(rule) = fault {
-                own = differing(own, runs, 0.0);
-                let is_whole = runs == fault.seeds() && !own.is_empty();
-                let most = match is_whole {
-                    true => {
-                        self.largest_elsewhere(std::slice::from_ref(case), rule, seed, runs)?[0]
-                    }
-                    false => None,
-                };
-                own = most.map_or(Vec::new(), |most| differing(own, runs, most));
-                if own.is_empty() {
-                    return Ok(None);
-                }
-                others = others.max(most.unwrap_or_default());
-            }
-            shown.extend(own);
-        }
-        let seeds = shown.len() as u32;
-        let Some((seed, mut first)) = shown.into_iter().next() else {
-            return Ok(None);
-        };
-        if matches!(fault, Fault::Differs(_)) {
-            let own = first.judgement.distance;
-            first.text = format!(
-                "{own:.2} of the rule's bound, and on other kernels {others:.2} at most: {}",
-                first.text
-            );
-        }
-        let text = self.text_alone(case, fault, seed, 1);
-        Ok(Some(Held { text, judged: first, seeds, ran: judged }))
-    }
-
-    fn text_alone(&self, case: &Case, fault: Fault, seed: u64, seeds: u32) -> String {
-        let title = format!("{} on {}", fault.title(), self.target());
-        plan_text(&self.target(), &title, std::slice::from_ref(case), seed, seeds)
-    }
-
-    /// The runs of a case, each with its seed, that show the fault, and the number of those that were judged.
-    fn shown_alone(
-        &mut self,
-        case: &Case,
-        fault: Fault,
-        seed: u64,
-    ) -> Result<(Vec<(u64, Judged)>, u32), Failure> {
-        let (mut shown, mut judged) = (Vec::new(), 0);
-        self.watch(self.text_alone(case, fault, seed, fault.seeds()), &mut |run| {
-            let judgement = judge(&run);
-            judged += u32::from(judgement.is_ok());
-            if let Some(own) = judgement.ok().and_then(|judged| fault.shown(judged)) {
-                shown.push((run.plan.measure.seed_of(run.round), own));
-            }
-        })?;
-        Ok((shown, judged))
-    }
-
-    /// The largest distance that each case comes to by a rule on the kernels other than the one that runs plans;
-    /// `None`: the rule could not judge a run.
-    fn largest_elsewhere(
-        &mut self,
-        cases: &[Case],
-        rule: &str,
-        seed: u64,
-        seeds: u32,
-    ) -> Result<Vec<Option<f64>>, Failure> {
-        let (own, mut most, mut runs) = (self.at, vec![0.0_f64; cases.len()], vec![0; cases.len()]);
-        let others = (0..self.kernels.len()).filter(|at| *at != own && !cases.is_empty());
-        for at in others {
-            self.at = at;
-            let text = plan_text(&self.target(), TITLE, cases, seed, seeds);
-            let watched = self.watch(text, &mut |run| {
-                let case = run.cell.index as usize;
-                let distances = distances(&run).unwrap_or_default();
-                let distance = distances.into_iter().find(|(name, _)| *name == rule);
-                let Some((_, distance)) = distance else { return };
-                runs[case] += 1;
-                most[case] = distance.max(most[case]);
-            });
-            self.at = own;
-            watched?;
-        }
-        let wanted = seeds * (self.kernels.len() as u32 - 1);
-        let most = most.into_iter().zip(runs);
-        Ok(most.map(|(most, runs)| Some(most).filter(|_| runs == wanted)).collect())
     }
 
     fn sum_up(&self, ended: Result<bool, Failure>) -> Result<(), Failure> {
@@ -631,38 +387,6 @@ impl Hunt<'_> {
     }
 }
 
-/// `8 CPUs in 4 last-level caches, in 2 nodes, in cores of 2`.
-fn place(machine: Machine) -> String {
-    let caches = counted(u64::from(machine.llcs), "last-level cache");
-    let mut text = format!("{} CPUs in {caches}", machine.cpus);
-    if machine.nodes > 1 {
-        text += &format!(", in {} nodes", machine.nodes);
-    }
-    if machine.threads > 1 {
-        text += &format!(", in cores of {}", machine.threads);
-    }
-    text
-}
-
-/// The comment above the plan of a case. `on`: the build of the kernel.
-fn header(held: &Held, case: &Case, fault: Fault, on: &str) -> String {
-    let (title, text, date) = (fault.title(), clean(&held.judged.text), moment(clock::unix_ns()));
-    format!(
-        "# {title}: {text}\n# {case}\n# It held with {} of {} seeds on {date}, kernel {}, schedlab {}: \
-         other builds have other figures.\n",
-        held.seeds,
-        held.ran,
-        clean(on),
-        env!("CARGO_PKG_VERSION")
-    )
-}
-
-/// Removes the plan of a case, and its console if it has one.
-fn remove(path: &Path) -> Result<(), Failure> {
-    _ = fs::remove_file(path.with_extension("log"));
-    fs::remove_file(path).map_err(|error| SessionError::unwritten(path, &error).into())
-}
-
 /// Fails without a scheduler of this name, and without its program: the plans of a hunt are not the user's.
 fn check_scheduler(text: &str) -> Result<(), Failure> {
     let wrong = match Scheduler::parse(text) {
@@ -677,16 +401,10 @@ fn check_scheduler(text: &str) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-
-    #[test]
-    fn a_place_has_nodes_and_cores() {
-        let text = |machine: &str| place(machine.parse().unwrap());
-        assert_eq!(text("4x2"), "4 CPUs in 2 last-level caches");
-        assert_eq!(text("8x4n2t2"), "8 CPUs in 4 last-level caches, in 2 nodes, in cores of 2");
-    }
 
     #[test]
     fn what_is_there_twice_is_refused() {
@@ -696,6 +414,20 @@ mod tests {
         assert!(check(&["a", "b", "c"]).is_ok());
         assert!(check(&["a"]).is_ok());
         assert!(check(&["a", "b", "a"]).unwrap_err().contains("`a` is there twice"));
+    }
+
+    #[test]
+    fn slices_are_of_the_version_and_not_of_the_name() {
+        for (release, expected) in [
+            ("6.12.118+deb13-cloud-amd64", true),
+            ("6.12", true),
+            ("7.0.1", true),
+            ("6.11.10", false),
+            ("6.1.0-57-cloud-amd64", false),
+            ("custom", false),
+        ] {
+            assert_eq!(has_slices(release), expected, "{release}");
+        }
     }
 
     #[test]
@@ -715,45 +447,5 @@ mod tests {
             assert_eq!(error.is_some(), wrong.is_some(), "{error:?}");
             assert!(error.unwrap_or_default().contains(wrong.unwrap_or_default()), "{text}");
         }
-    }
-
-    #[test]
-    fn the_figures_of_a_case_are_those_of_a_build() {
-        let mut judged = Judged::invented(1.0);
-        judged.text = "CPU 1 idles".to_string();
-        let held = Held { text: String::new(), judged, seeds: 3, ran: 4 };
-        let case = Case { sets: Vec::new() };
-        let header = header(&held, &case, Fault::Broken("work conservation"), "6.18.15");
-        assert!(header.starts_with("# work conservation: CPU 1 idles\n"), "{header}");
-        assert!(header.contains("\n# It held with 3 of 4 seeds on 20"), "{header}");
-        assert!(header.contains(", kernel 6.18.15, schedlab "), "{header}");
-    }
-
-    #[test]
-    fn a_case_keeps_the_console_that_it_names() {
-        let dir = tempfile::tempdir().unwrap();
-        let (console, path) = (dir.path().join("lab.log"), dir.path().join("hunt-1.toml"));
-        fs::write(&console, "Oops").unwrap();
-        fs::write(&path, "").unwrap();
-        let mut judged = Judged::invented(1.0);
-        judged.text = format!("it gave up; all of it: {}", console.display());
-        judged.console = Some(console.clone());
-        let own = dir.path().join("hunt-1.log");
-        judged.keep_console(&own).unwrap();
-        assert_eq!(judged.text, format!("it gave up; all of it: {}", own.display()));
-        fs::remove_file(&console).unwrap();
-        judged.keep_console(&own).unwrap();
-        assert_eq!(fs::read_to_string(&own).unwrap(), "Oops");
-        let mut smaller = Judged::invented(1.0);
-        smaller.text = format!("it gave up; all of it: {}", console.display());
-        smaller.console = Some(console);
-        smaller.keep_console(&own).unwrap();
-        assert_eq!(
-            (smaller.text.as_str(), own.exists()),
-            ("it gave up; all of it: removed meanwhile", false)
-        );
-        fs::write(&own, "").unwrap();
-        remove(&path).unwrap();
-        assert!(!own.exists() && !path.exists());
     }
 }

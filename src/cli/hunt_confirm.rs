@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use crate::backend::lab::kernel;
 use crate::hunt::{WINDOW_MS, registry};
 use crate::model::{PlanEnd, clean, show_duration};
 use crate::plan;
@@ -52,6 +53,9 @@ pub fn confirm(
 ) -> Result<(), Failure> {
     let text = session::load_or_stored(case, &Database::default())?;
     check_case(&text, kernels)?;
+    for name in kernels {
+        kernel::find(name).map_err(|error| Failure::from_advice(&error))?;
+    }
     let own = kernels.is_empty().then_some(None);
     let asked: Vec<Option<&str>> =
         kernels.iter().map(|kernel| Some(kernel.as_str())).chain(own).collect();

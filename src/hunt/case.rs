@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::model::CpuSet;
 
-/// Each run's length, and the length of its windows.
+/// A run's length until it is made shorter, and the length of its windows.
 pub const DURATION_MS: u32 = 2000;
 pub const WINDOW_MS: u32 = 100;
 /// More CPUs make a scenario too slow to be one of many.
@@ -15,7 +15,7 @@ const MAX_CPUS: u32 = 32;
 const KERNEL_ARGS: &str = "panic_on_warn=1 oops=panic";
 
 /// The CPUs of a guest and their last-level caches, written `4x2`; `8x4n2t2` has two NUMA nodes and cores of two CPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Machine {
     pub cpus: u32,
     pub llcs: u32,
@@ -89,6 +89,10 @@ pub enum Load {
     Barrier,
     /// It never sleeps, and yields its CPU after each burst.
     Yield,
+    /// Bursts, most of each with a lock that all sets with this load share.
+    Lock,
+    /// The same, and who has the lock inherits the priority of those that wait for it.
+    InheritingLock,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -136,6 +140,8 @@ pub struct Tasks {
     pub cpus: Option<CpuSet>,
     pub nice: i32,
     pub policy: Policy,
+    /// The length of its slices; `None`: the kernel's.
+    pub slice_us: Option<u32>,
     pub at_ms: u32,
     /// `None`: to the end.
     pub for_ms: Option<u32>,
@@ -155,7 +161,20 @@ pub struct Target<'a> {
     pub kernel: &'a str,
     /// A sched_ext scheduler, as the knob has it.
     pub scx: Option<&'a str>,
+    pub place: Place,
+}
+
+/// The guest of a case, and the length of its runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
     pub machine: Machine,
+    pub duration_ms: u32,
+}
+
+impl Place {
+    pub fn new(machine: Machine) -> Place {
+        Place { machine, duration_ms: DURATION_MS }
+    }
 }
 
 /// `debian:6.18 with ./my_sched`.
@@ -168,9 +187,9 @@ impl fmt::Display for Target<'_> {
 
 /// The plan of these cases, a work each. `seeds` are the trajectories of each from `seed` on.
 pub fn plan_text(target: &Target, title: &str, cases: &[Case], seed: u64, seeds: u32) -> String {
-    let Target { kernel, scx, machine } = *target;
+    let Target { kernel, scx, place: Place { machine, duration_ms } } = *target;
     let mut text = format!(
-        "schema = 1\ntitle = {}\n\n[measure]\nduration = \"{DURATION_MS}ms\"\nwarmup = \"0s\"\n\
+        "schema = 1\ntitle = {}\n\n[measure]\nduration = \"{duration_ms}ms\"\nwarmup = \"0s\"\n\
          window = \"{WINDOW_MS}ms\"\nseed = {seed}\n\n[lab]\nkernel = {}\nkernel-args = \"{KERNEL_ARGS}\"\n\
          cpus = {}\nllcs = {}\nnodes = {}\nthreads = {}\nseeds = {seeds}\n\n[[variant]]\nname = \"hunt\"\n",
         toml::Value::from(title),
@@ -228,6 +247,8 @@ impl Tasks {
                 self.count
             ),
             Load::Yield => "use = \"steps\"\nsteps = [\"burn 200us\", \"yield\"]".to_string(),
+            Load::Lock => lock_steps("one"),
+            Load::InheritingLock => lock_steps("inheriting") + "\ninherit = true",
         };
         let mut line = |line: String| text.push_str(&format!("{line}\n"));
         line(format!("\n[[workload.set]]\nname = \"set{at}\"\n{load}\ncount = {}", self.count));
@@ -246,7 +267,8 @@ impl Tasks {
             let priority = if self.policy == Policy::Fifo { "\npriority = 10" } else { "" };
             format!("policy = \"{words}\"{priority}")
         });
-        let knobs: Vec<String> = [cpus, nice, policy].into_iter().flatten().collect();
+        let slice = self.slice_us.map(|us| format!("slice = \"{us}us\""));
+        let knobs: Vec<String> = [cpus, nice, policy, slice].into_iter().flatten().collect();
         if !knobs.is_empty() {
             line(format!("[workload.set.knobs]\n{}", knobs.join("\n")));
         }
@@ -274,6 +296,13 @@ impl Tasks {
     }
 }
 
+/// A lock is held for three of four parts of the time.
+fn lock_steps(name: &str) -> String {
+    format!(
+        "use = \"steps\"\nsteps = [\"lock {name}\", \"burn 600us\", \"unlock {name}\", \"burn 200us\"]"
+    )
+}
+
 /// `4 tasks on CPUs 0,2-3, nice 5, from 200 ms on`.
 impl fmt::Display for Tasks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -288,6 +317,8 @@ impl fmt::Display for Tasks {
             Load::Barrier => write!(f, " that wait for each other after each 500 us")?,
             Load::Yield if one => write!(f, " that yields after each 200 us")?,
             Load::Yield => write!(f, " that yield after each 200 us")?,
+            Load::Lock => write!(f, " with a lock")?,
+            Load::InheritingLock => write!(f, " with a lock that inherits priorities")?,
         }
         write!(f, " on {}", cpus_words(&self.cpus))?;
         if self.nice != 0 {
@@ -296,6 +327,7 @@ impl fmt::Display for Tasks {
         if let Some(policy) = self.policy_words() {
             write!(f, ", policy {policy}")?;
         }
+        self.slice_us.map_or(Ok(()), |us| write!(f, ", slices of {us} us"))?;
         if let Some(Group { outer, weight, max, later }) = self.cgroup {
             match weight {
                 None => write!(f, ", in an idle cgroup")?,
@@ -364,6 +396,7 @@ mod tests {
                 cpus: None,
                 nice: 0,
                 policy: Policy::Other,
+                slice_us: None,
                 at_ms: 0,
                 for_ms: None,
                 cgroup: None,

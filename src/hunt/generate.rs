@@ -15,6 +15,8 @@ const MAX_GROUPS: usize = 3;
 const WEIGHTS: [u32; 4] = [1, 25, 400, 10_000];
 /// In percent of a CPU.
 const LIMITS: [u32; 2] = [50, 150];
+/// One that is shorter than the kernel's own, and one that is longer than its tick.
+const SLICES_US: [u32; 2] = [100, 20_000];
 const NICES: [i32; 4] = [-10, -5, 5, 10];
 /// Scenarios that are kept to be changed.
 const MAX_NEAR: usize = 8;
@@ -25,6 +27,7 @@ pub struct Generator {
     random: ChaCha8Rng,
     machine: Machine,
     is_of_sched_ext: bool,
+    has_slices: bool,
     /// The cases that came nearest to a bound, the nearest first.
     near: Vec<(f64, Case)>,
 }
@@ -43,6 +46,7 @@ impl Generator {
             random: ChaCha8Rng::from_seed(key),
             machine,
             is_of_sched_ext: false,
+            has_slices: false,
             near: Vec::new(),
         }
     }
@@ -56,6 +60,11 @@ impl Generator {
     /// never sleep, which starve tasks that wait for their CPU until the kernel throws the scheduler out.
     pub fn for_sched_ext(self) -> Generator {
         Generator { is_of_sched_ext: true, ..self }
+    }
+
+    /// Cases with slices of their own, which tasks have since Linux 6.12.
+    pub fn with_slices(self) -> Generator {
+        Generator { has_slices: true, ..self }
     }
 
     /// Remembers a case that did not hold as a fault: `distance` is below 1, the bound.
@@ -108,11 +117,13 @@ impl Generator {
     /// The first set is there all the time: a rule needs somebody to look at.
     fn tasks(&mut self, is_first: bool, groups: &[Group]) -> Tasks {
         let is_plain = |own: &mut Generator, one_in: u32| own.below(one_in) > 0;
-        let load = match self.below(12) {
+        let load = match self.below(15) {
             0 | 1 if !is_first => Load::Burnwait,
-            2 | 3 if !is_first => Load::Nap,
-            4 if !is_first => Load::Barrier,
-            5 if !is_first => Load::Yield,
+            2..=4 if !is_first => Load::Nap,
+            5 if !is_first => Load::Barrier,
+            6 if !is_first => Load::Yield,
+            7 if !is_first => Load::Lock,
+            8 if !is_first => Load::InheritingLock,
             _ => Load::Spin,
         };
         let nice = if is_plain(self, 5) { 0 } else { self.nice() };
@@ -126,6 +137,8 @@ impl Generator {
             (Policy::Fifo, Load::Spin) if !is_first && self.below(2) == 0 => Load::Nap,
             _ => load,
         };
+        let has_slice = self.has_slices && !is_plain(self, 4);
+        let slice_us = has_slice.then(|| self.one_of(&SLICES_US));
         let at_ms = if is_first || is_plain(self, 3) { 0 } else { 100 * (1 + self.below(4)) };
         let for_ms = (!is_first && !is_plain(self, 3))
             .then(|| (100 * (3 + self.below(6))).min(DURATION_MS - at_ms));
@@ -137,6 +150,7 @@ impl Generator {
             cpus: self.cpus(),
             nice,
             policy,
+            slice_us,
             at_ms,
             for_ms,
             cgroup,
@@ -205,7 +219,7 @@ impl Generator {
         }
         for set in &mut case.sets {
             if !matches!(set.policy, Policy::Other | Policy::Batch) {
-                set.nice = 0;
+                (set.nice, set.slice_us) = (0, None);
                 set.change.iter_mut().for_each(|change| change.nice = 0);
             }
         }
@@ -231,7 +245,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::hunt::{Target, plan_text};
+    use crate::hunt::{Place, Target, plan_text};
     use crate::plan::{self, Known};
 
     const MACHINE: Machine = Machine { cpus: 4, llcs: 2, nodes: 2, threads: 2 };
@@ -241,7 +255,7 @@ mod tests {
     }
 
     fn cases_after(seed: u64, done: u64) -> Vec<Case> {
-        let mut generator = Generator::new(seed, done, MACHINE);
+        let mut generator = Generator::new(seed, done, MACHINE).with_slices();
         let cases = (0..1000).map(|at| {
             let case = generator.next_case();
             generator.came_near(&case, f64::from(at % 10) / 10.0);
@@ -262,7 +276,7 @@ mod tests {
     fn every_case_is_a_plan() {
         for part in cases(3).chunks(60) {
             let scx = Some("./a \"b\"");
-            let target = Target { kernel: "debian:6.18", scx, machine: MACHINE };
+            let target = Target { kernel: "debian:6.18", scx, place: Place::new(MACHINE) };
             let text = plan_text(&target, "a \"title\"", part, 1, 2);
             let plan = plan::parse("hunt.toml", &text, None, Known::default());
             let plan = plan.unwrap_or_else(|why| panic!("{}\n{text}", why.render()));
@@ -281,13 +295,24 @@ mod tests {
     fn all_that_a_case_can_have_is_drawn_and_real_time_leaves_a_cpu() {
         let cases = cases(5);
         let sets: Vec<&Tasks> = cases.iter().flat_map(|case| &case.sets).collect();
-        for load in [Load::Spin, Load::Burnwait, Load::Nap, Load::Barrier, Load::Yield] {
+        for load in [
+            Load::Spin,
+            Load::Burnwait,
+            Load::Nap,
+            Load::Barrier,
+            Load::Yield,
+            Load::Lock,
+            Load::InheritingLock,
+        ] {
             assert!(sets.iter().any(|set| set.load == load), "{load:?}");
         }
         for policy in [Policy::Other, Policy::Batch, Policy::Idle, Policy::Fifo] {
             assert!(sets.iter().any(|set| set.policy == policy), "{policy:?}");
         }
         assert!(sets.iter().any(|set| set.at_ms > 0 && set.for_ms.is_some()));
+        assert!(sets.iter().any(|set| set.slice_us.is_some() && set.policy == Policy::Batch));
+        let is_fair = |set: &&Tasks| matches!(set.policy, Policy::Other | Policy::Batch);
+        assert!(sets.iter().filter(|set| set.slice_us.is_some()).all(|set| is_fair(&set)));
         assert!(sets.iter().any(|set| set.nice < 0 && set.cgroup.is_some()));
         let has =
             |has: fn(&Group) -> bool| sets.iter().any(|set| set.cgroup.as_ref().is_some_and(has));
@@ -309,7 +334,7 @@ mod tests {
         let sets: Vec<Tasks> = (0..300).flat_map(|_| generator.next_case().sets).collect();
         let groups = sets.iter().filter_map(|set| set.cgroup);
         assert_eq!(groups.map(|group| group.max).max(), Some(None));
-        assert!(sets.iter().all(|set| set.policy != Policy::Fifo));
+        assert!(sets.iter().all(|set| set.policy != Policy::Fifo && set.slice_us.is_none()));
         for case in &cases {
             let groups: BTreeSet<Group> = case.sets.iter().filter_map(|set| set.cgroup).collect();
             assert!(groups.len() <= MAX_GROUPS, "{case}");

@@ -5,6 +5,7 @@ mod case;
 mod contract;
 mod flow;
 mod generate;
+mod placement;
 mod rules;
 mod seen;
 mod shrink;
@@ -12,12 +13,12 @@ mod shrink;
 mod testing;
 mod traced;
 
-pub use case::{Case, Machine, Target, WINDOW_MS, plan_text};
+pub use case::{Case, Machine, Place, Target, WINDOW_MS, plan_text};
 pub use contract::{Judgement, Rule};
 pub use generate::Generator;
 pub use rules::{judgements, registry};
 pub use seen::Seen;
-pub use shrink::{Shrinker, size};
+pub use shrink::{Shrinker, size, smaller_places};
 #[cfg(test)]
 pub use testing::seen;
 pub use traced::{describe, timeline};

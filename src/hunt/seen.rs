@@ -18,6 +18,8 @@ const TIME_WAKEUPS: &[&str] = &["burnwait"];
 /// A task that is there for this part of a window is there for all of it, in thousandths: it is not read at the very
 /// end.
 const WHOLE: u64 = 980;
+/// The slices of tasks that ask for none: those of EEVDF on up to eight CPUs.
+pub const SLICE_NS: u64 = 3_000_000;
 
 #[derive(Clone)]
 pub struct Seen {
@@ -52,6 +54,8 @@ pub struct Task {
     pub has_wakeups: bool,
     /// It gives its CPU away, and with it a part of its share.
     pub yields: bool,
+    /// The length of its slices.
+    pub slice_ns: u64,
     /// Position in [`Seen::cgroups`].
     pub cgroup: Option<usize>,
     /// In all windows of the run.
@@ -157,6 +161,8 @@ impl Seen {
             let has_limits =
                 matches!(priority, SchedPriority::Fair { .. }) && cell.variant.scx().is_none();
             let is_limited = has_limits && cgroup.is_some_and(|own| self.limit(own).is_finite());
+            let slice = cell.variant.knobs.get("slice");
+            let slice = set.knobs.get("slice").or(slice).and_then(Value::as_duration_ns);
             // One of several items also waits for the burns of the others.
             let queue = set.params.get("queue").and_then(Value::as_list);
             let has_wakeups = TIME_WAKEUPS.contains(&workload)
@@ -172,6 +178,7 @@ impl Seen {
                 is_limited: never_sleeps && is_limited,
                 has_wakeups,
                 yields,
+                slice_ns: slice.unwrap_or(SLICE_NS),
                 cgroup,
                 run_cpu_ns: 0,
             }));

@@ -5,11 +5,18 @@ use std::collections::{BTreeSet, HashSet};
 
 use crate::model::CpuSet;
 
-use super::case::{Case, Change, Group, Load, Policy, Tasks};
+use super::case::{Case, Change, Group, LaterWeight, Load, Machine, Place, Policy, Tasks};
 
 /// Candidates of one step: the first that breaks the rule is the next case, and those that do not fit in come in the
 /// next step.
 const MAX_CANDIDATES: usize = 8;
+
+/// The numbers that a reader passes over: half a second, the weight that a cgroup has by itself, and one CPU in percent.
+const ROUND_MS: u32 = 500;
+const ROUND_WEIGHT: u32 = 100;
+const ROUND_LIMIT: u32 = 100;
+/// A run that a rule can still judge.
+const SHORT_MS: u32 = 1000;
 
 /// Tasks, sets, events, and all else that makes a case hard to read. Every candidate is smaller.
 pub fn size(case: &Case) -> (u32, usize, u32, u32) {
@@ -24,6 +31,12 @@ pub fn size(case: &Case) -> (u32, usize, u32, u32) {
             set.load != Load::Spin,
             set.nice != 0,
             set.policy != Policy::Other,
+            set.slice_us.is_some(),
+            set.at_ms % ROUND_MS > 0,
+            set.change.as_ref().is_some_and(|change| change.at_ms != ROUND_MS),
+            set.cgroup.is_some_and(|own| own.weight.is_some_and(|weight| weight != ROUND_WEIGHT)),
+            set.cgroup.is_some_and(|own| own.max.is_some_and(|max| max != ROUND_LIMIT)),
+            set.cgroup.is_some_and(|own| own.later.is_some_and(|later| later.at_ms != ROUND_MS)),
             set.cgroup.is_some(),
             set.cgroup.is_some_and(|own| own.max.is_some()),
             set.cgroup.is_some_and(|own| own.outer.is_some()),
@@ -119,9 +132,13 @@ fn simpler(tasks: &Tasks) -> Vec<Tasks> {
     }
     add(&|less| less.load = Load::Spin);
     add(&|less| less.at_ms = 0);
+    if tasks.at_ms > 0 {
+        add(&|less| less.at_ms = ROUND_MS);
+    }
     add(&|less| less.for_ms = None);
     add(&|less| less.nice = 0);
     add(&|less| less.policy = Policy::Other);
+    add(&|less| less.slice_us = None);
     add(&|less| less.cgroup = None);
     for cpus in fewer(&tasks.cpus) {
         add(&|less| less.cpus = cpus.clone());
@@ -134,6 +151,7 @@ fn simpler(tasks: &Tasks) -> Vec<Tasks> {
     });
     let mut simpler =
         vec![(0, 0, change.cpus.clone()), (tasks.nice, tasks.nice, change.cpus.clone())];
+    add(&|less| less.change = Some(Change { at_ms: ROUND_MS, ..change.clone() }));
     simpler.extend(fewer(&change.cpus).into_iter().map(|cpus| (tasks.nice, change.nice, cpus)));
     for (nice_before, nice, cpus) in simpler {
         let at_ms = change.at_ms;
@@ -153,8 +171,110 @@ fn simpler_groups(group: Group) -> Vec<Group> {
         Group { max: None, ..group },
         Group { outer: None, ..group },
         Group { later: None, ..group },
+        Group { weight: group.weight.map(|_| ROUND_WEIGHT), ..group },
+        Group { max: group.max.map(|_| ROUND_LIMIT), ..group },
+        Group { later: group.later.map(|later| LaterWeight { at_ms: ROUND_MS, ..later }), ..group },
     ];
     less.into_iter().chain(changed).filter(|simple| *simple != group).collect()
+}
+
+/// Smaller guests and a shorter run that the case may still fit, the smallest first, and the case on each. There is at
+/// most one of each kind: without a cache, without a core of each cache, without nodes, siblings or caches, and for a
+/// shorter time.
+pub fn smaller_places(place: Place, case: &Case) -> Vec<(Place, Case)> {
+    let Place { machine, duration_ms } = place;
+    let fits = |gone: &Gone| {
+        let case = without_cpus(case, gone)?;
+        Some((Place { machine: gone.machine, duration_ms }, case))
+    };
+    // Those that are lost to the fewest tasks.
+    let uses = |gone: &Gone| {
+        let cpus = case.sets.iter().filter_map(|set| set.cpus.as_ref());
+        cpus.map(|cpus| gone.cpus.iter().filter(|cpu| cpus.contains(**cpu)).count()).sum::<usize>()
+    };
+    let gentlest = |mut kind: Vec<Gone>| {
+        kind.sort_by_key(uses);
+        kind.iter().find_map(fits)
+    };
+    let mut all: Vec<(Place, Case)> = Vec::new();
+    all.extend(gentlest(without_cache(machine)));
+    all.extend(gentlest(without_core(machine)));
+    let flat = [
+        Machine { nodes: 1, ..machine },
+        Machine { threads: 1, ..machine },
+        Machine { llcs: machine.nodes, ..machine },
+    ];
+    let flat = flat.into_iter().filter(|flat| *flat != machine);
+    all.extend(flat.map(|machine| (Place { machine, duration_ms }, case.clone())));
+    let last_ms = case.sets.iter().flat_map(moments).max().unwrap_or(0);
+    if duration_ms > SHORT_MS && last_ms <= ROUND_MS {
+        all.push((Place { machine, duration_ms: SHORT_MS }, case.clone()));
+    }
+    all.sort_by_key(|(place, _)| *place);
+    all
+}
+
+/// A machine, and the CPUs of a larger one that it lacks.
+struct Gone {
+    machine: Machine,
+    cpus: Vec<u32>,
+}
+
+/// The machine without each of its caches.
+fn without_cache(machine: Machine) -> Vec<Gone> {
+    let in_cache = machine.cpus / machine.llcs;
+    if machine.llcs == 1 || machine.nodes > 1 {
+        return Vec::new();
+    }
+    let left = Machine { cpus: machine.cpus - in_cache, llcs: machine.llcs - 1, ..machine };
+    let cpus = |cache: u32| (cache * in_cache..(cache + 1) * in_cache).collect();
+    (0..machine.llcs).map(|cache| Gone { machine: left, cpus: cpus(cache) }).collect()
+}
+
+/// The machine without one core of each of its caches.
+fn without_core(machine: Machine) -> Vec<Gone> {
+    let in_cache = machine.cpus / machine.llcs;
+    let cores = in_cache / machine.threads;
+    if cores == 1 {
+        return Vec::new();
+    }
+    let left = Machine { cpus: machine.cpus - machine.llcs * machine.threads, ..machine };
+    let is_of_core = |cpu: &u32, core: u32| cpu % in_cache / machine.threads == core;
+    let cpus = |core: u32| (0..machine.cpus).filter(|cpu| is_of_core(cpu, core)).collect();
+    (0..cores).map(|core| Gone { machine: left, cpus: cpus(core) }).collect()
+}
+
+/// When something of a set begins, ends or changes, in milliseconds.
+fn moments(set: &Tasks) -> impl Iterator<Item = u32> {
+    let end = set.for_ms.map(|for_ms| set.at_ms + for_ms);
+    let change = set.change.as_ref().map(|change| change.at_ms);
+    let later = set.cgroup.and_then(|own| own.later).map(|later| later.at_ms);
+    [Some(set.at_ms), end, change, later].into_iter().flatten()
+}
+
+/// The case on a machine whose CPUs lack some; `None`: tasks are held to those, or real-time ones would have all others.
+fn without_cpus(case: &Case, gone: &Gone) -> Option<Case> {
+    let (machine, gone) = (gone.machine, &gone.cpus);
+    let number = |cpu: u32| cpu - gone.iter().filter(|own| **own < cpu).count() as u32;
+    let left = |cpus: &Option<CpuSet>| {
+        let Some(cpus) = cpus else { return Some(None) };
+        let left: CpuSet = cpus.iter().filter(|cpu| !gone.contains(cpu)).map(number).collect();
+        match left.len() as u32 {
+            0 => None,
+            all if all == machine.cpus => Some(None),
+            _ => Some(Some(left)),
+        }
+    };
+    let mut case = case.clone();
+    for set in &mut case.sets {
+        set.cpus = left(&set.cpus)?;
+        if let Some(change) = &mut set.change {
+            change.cpus = left(&change.cpus)?;
+        }
+    }
+    let real_time = case.sets.iter().filter(|set| set.policy == Policy::Fifo);
+    let real_time: u32 = real_time.map(|set| set.count).sum();
+    (machine.cpus > 1 && real_time < machine.cpus).then_some(case)
 }
 
 /// All CPUs, and these without each of them.
@@ -173,6 +293,46 @@ mod tests {
     use crate::hunt::{Generator, Machine};
 
     const MACHINE: Machine = Machine { cpus: 4, llcs: 2, nodes: 1, threads: 1 };
+
+    #[test]
+    fn a_smaller_guest_has_the_cpus_that_tasks_are_held_to() {
+        let mut generator = Generator::new(1, 0, MACHINE);
+        let plain = |case: &Case| {
+            let mut sets = case.sets.iter();
+            sets.all(|set| set.policy == Policy::Other && set.change.is_none() && set.at_ms == 0)
+        };
+        let case = std::iter::repeat_with(|| generator.next_case()).find(plain).unwrap();
+        let set = |cpus: &[u32]| Tasks {
+            cpus: Some(cpus.iter().copied().collect()),
+            for_ms: None,
+            cgroup: None,
+            ..case.sets[0].clone()
+        };
+        let place = |text: &str| Place::new(text.parse().unwrap());
+        let shown = |from: &str, sets: &[&[u32]]| {
+            let case = Case { sets: sets.iter().map(|cpus| set(cpus)).collect() };
+            let places = smaller_places(place(from), &case).into_iter();
+            let text = |(place, case): (Place, Case)| {
+                let cpus = case.sets.iter().map(|set| match &set.cpus {
+                    None => "all".to_string(),
+                    Some(cpus) => cpus.to_string(),
+                });
+                let cpus = cpus.collect::<Vec<_>>().join(" ");
+                format!("{} {} {cpus}", place.machine, place.duration_ms)
+            };
+            places.map(text).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            shown("6x3", &[&[4], &[1, 5]]),
+            ["4x2 2000 2 1,3", "6x1 2000 4 1,5", "6x3 1000 4 1,5"],
+            "CPUs 2 and 3 are of no use to it, and each core of a cache is"
+        );
+        assert_eq!(
+            shown("8x2t2", &[&[2, 3], &[6]]),
+            ["4x2t2 2000 0-1 2", "8x1t2 2000 2-3 6", "8x2 2000 2-3 6", "8x2t2 1000 2-3 6"]
+        );
+        assert_eq!(shown("2x1", &[&[0], &[1]]), ["2x1 1000 0 1"], "one CPU has no balancer");
+    }
 
     /// Shrinks a case by a made-up fault; also gives the number of steps.
     fn shrink(case: Case, breaks: impl Fn(&Case) -> bool) -> (Case, usize) {

@@ -1,13 +1,14 @@
-//! Fair shares: over the last second of a part of a run no task has less than a third of what it is entitled to, by weights, classes,
-//! affinity and cgroups: max-min shares (docs/method.md, "Fairness between sets"). Source: proportional shares are
-//! what nice values and cpu.weight promise (sched(7), cgroup-v2.rst). Tolerance: a factor of 3, as the balancer
-//! evens loads of CPUs out, not shares of tasks; entitlements below a twentieth of a CPU are not judged. A task that
-//! sleeps wants what it got. Not judged: real-time tasks, which take turns in no way, tasks that yield, tasks next to
+//! Fair shares: over the last second of a part of a run no task has less than a third of what it is entitled to, by
+//! weights, classes, affinity and cgroups: max-min shares (docs/method.md, "Fairness between sets"). Source:
+//! proportional shares are what nice values and cpu.weight promise (sched(7), cgroup-v2.rst). Tolerance: a factor of 3,
+//! as the balancer evens loads of CPUs out, not shares of tasks, and more where some task has less than its share in
+//! every placement in which none moves; entitlements below a twentieth of a CPU are not judged. A task that sleeps wants what it got. Not judged: real-time tasks, which take turns in no way, tasks that yield, tasks next to
 //! real-time ones with several CPUs, and a second in which tasks come or go.
 
 use crate::analysis::SchedPriority;
 use crate::hunt::contract::{Judgement, Rule};
-use crate::hunt::seen::{Seen, SeenWindow, ns, seconds};
+use crate::hunt::placement::{Placed, evenness};
+use crate::hunt::seen::{Seen, SeenWindow, Task, ns, seconds};
 use crate::model::Reading;
 use crate::stats::{self, CompetingSet, Competitor};
 
@@ -62,6 +63,25 @@ fn competing(seen: &Seen, got: &[Option<f64>]) -> Vec<(Vec<usize>, CompetingSet)
     sets.collect()
 }
 
+/// How even the shares of these tasks can be if none moves; each has the CPUs that it is entitled to.
+fn evenness_of(seen: &Seen, judged: &[(usize, f64)], got: &[Option<f64>]) -> f64 {
+    /// What a real-time task that never sleeps leaves to others.
+    const LEFT: f64 = 0.05;
+    let takes = |cpu: u32| {
+        let mut tasks = seen.tasks.iter().zip(got);
+        tasks.any(|(task, got)| {
+            let is_there = got.is_some() && task.never_sleeps && task.cpus.contains(cpu);
+            is_there && task.priority.priority().rank > 0
+        })
+    };
+    let capacities = seen.cpus.iter().map(|cpu| (*cpu, if takes(*cpu) { LEFT } else { 1.0 }));
+    let placed = judged.iter().map(|(task, entitled)| {
+        let Task { weight, cpus, .. } = &seen.tasks[*task];
+        Placed { weight: *weight, cpus, entitled: *entitled }
+    });
+    evenness(&placed.collect::<Vec<_>>(), &capacities.collect::<Vec<_>>())
+}
+
 fn unknown() -> Reading<f64> {
     Reading::Unknown("no rule needs it".to_string())
 }
@@ -92,11 +112,13 @@ impl Rule for FairShares {
             });
             judged.filter_map(move |task| Some((*task, entitled?)))
         });
-        let factors = factors
-            .map(|(task, entitled)| (task, entitled / got[task].unwrap_or(0.0).max(MIN_GOT)));
+        let judged: Vec<(usize, f64)> = factors.collect();
+        let factors = judged
+            .iter()
+            .map(|(task, entitled)| (*task, entitled / got[*task].unwrap_or(0.0).max(MIN_GOT)));
         let (task, factor) = factors.max_by(|left, right| left.1.total_cmp(&right.1))?;
         Some(Judgement {
-            distance: factor / BOUND,
+            distance: factor / BOUND * evenness_of(seen, &judged, &got),
             from_ns: windows[0].from_ns,
             to_ns,
             tasks: vec![task],
@@ -144,6 +166,15 @@ mod tests {
         assert!(!judge([50, 50, 50, 50]).0);
         assert!(!judge([70, 70, 40, 20]).0, "the balancer evens out loads of CPUs");
         assert_eq!(judge([80, 60, 45, 15]), (true, vec![3]));
+    }
+
+    #[test]
+    fn a_share_that_no_placement_gives_is_not_asked_for() {
+        // Three heavy tasks have a CPU each, and one light task of three is next to one of them.
+        let sets = [("heavy", "0-3", 3), ("light", "0-1", 1), ("others", "2-3", 2)];
+        let seen = with_nice(seen(4, &sets, &[[90, 100, 100, 9, 50, 50]; 20]), 0, -10);
+        let found = FairShares.judge(&seen).unwrap();
+        assert!(found.figure > 3.0 && !found.is_broken(), "{found:?}");
     }
 
     #[test]

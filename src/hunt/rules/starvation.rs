@@ -2,14 +2,14 @@
 //! with it take to have theirs.
 //! Source: EEVDF's lag bound (Stoica and Abdel-Wahab, *Earliest Eligible Virtual Deadline First*, TR-95-22, 1995) and
 //! CFS's latency period: a task waits for about a slice of each other, in proportion to weights. Tolerance: eight
-//! times that with slices of 3 ms, and at least 500 ms. Not judged: tasks next to any of a higher class.
+//! times that with slices of 3 ms, or the longest that one of them asks for, and at least 500 ms. Not judged: tasks
+//! next to any of a higher class.
 
 use std::collections::BTreeSet;
 
 use crate::hunt::contract::{Judgement, Rule};
-use crate::hunt::seen::{Seen, Task, seconds};
+use crate::hunt::seen::{SLICE_NS, Seen, Task, seconds};
 
-const SLICE_NS: f64 = 3e6;
 const TIMES: f64 = 8.0;
 const MIN_BOUND_NS: f64 = 5e8;
 /// A task that has less of a window than one in so many has nothing.
@@ -31,7 +31,9 @@ fn bound_ns(seen: &Seen, task: usize) -> f64 {
             Some(_) => {}
         }
     }
-    (TIMES * SLICE_NS * weights / own.weight).max(MIN_BOUND_NS)
+    let slices = seen.tasks.iter().filter(|other| competes(other)).map(|other| other.slice_ns);
+    let slice_ns = slices.max().unwrap_or(SLICE_NS).max(SLICE_NS) as f64;
+    (TIMES * slice_ns * weights / own.weight).max(MIN_BOUND_NS)
 }
 
 /// The longest time without CPU time of a task that never sleeps.
@@ -101,6 +103,9 @@ mod tests {
         assert_eq!((found.tasks, found.from_ns, found.to_ns), (vec![1], 0, 500_000_000));
         assert!(found.distance >= 1.0);
         assert!(!judge(with_nice(make(10), 0, -20)).unwrap().is_broken(), "88761 to 1024");
+        let mut long = make(5);
+        long.tasks[0].slice_ns = 40_000_000;
+        assert!(!judge(long).unwrap().is_broken(), "eight slices of 40 ms of both");
         assert_eq!(judge(with_policy(make(10), 0, "fifo")), None);
     }
 

@@ -1,0 +1,436 @@
+//! A case that broke a rule: it is confirmed alone, made smaller, explained and written as a plan.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::backend::lab::kernel;
+use crate::hunt::{Case, Machine, Place, Shrinker, plan_text, size, smaller_places};
+use crate::model::{clean, quoted};
+use crate::report::numbers::{counted, moment};
+use crate::session::{PlanText, SessionError, WatchRequest, Watcher};
+use crate::sys::clock;
+use crate::sys::replace::replace;
+
+use super::super::hunt_differ::{contrast, differing};
+use super::super::hunt_run::{Fault, Judged, NEAR, distances, judge, print, trace};
+use super::super::hunt_store::store_case;
+use super::super::{Failure, terminal};
+use super::{Found, Hunt, TITLE};
+
+/// Seeds with which each candidate of a smaller case is tried.
+const TRY_SEEDS: u32 = 2;
+/// A smaller case holds with so many seeds, or with as many as the one that it is made of.
+const MIN_SEEDS: u32 = 2;
+
+/// A case that holds, with what its first run shows that has the fault.
+struct Held {
+    text: String,
+    judged: Judged,
+    /// The number of seeds with which it has the fault, and of those that it ran with.
+    seeds: u32,
+    ran: u32,
+}
+
+/// The smallest case that holds so far.
+struct Least {
+    case: Case,
+    held: Held,
+}
+
+impl Hunt<'_> {
+    /// Confirms a case, writes it, makes it smaller and writes that. `false`: it does not hold alone.
+    pub(super) fn pursue(&mut self, case: &Case, fault: Fault) -> Result<bool, Failure> {
+        let Some(mut held) = self.alone(case, fault)? else { return Ok(false) };
+        let path = self.output.join(self.file_name()?);
+        self.write(&path, &mut held, case, fault)?;
+        let first = self.target().place;
+        let least = self.least(Least { case: case.clone(), held }, fault, &path)?;
+        self.finish(least, fault, &path)?;
+        self.enter(first);
+        Ok(true)
+    }
+
+    /// Makes a case smaller, and then its guest and its time, until neither is possible or it is interrupted.
+    fn least(&mut self, mut least: Least, fault: Fault, path: &Path) -> Result<Least, Failure> {
+        loop {
+            let place = self.target().place;
+            terminal::message(&format!(
+                "making {} smaller: {} on {} for {} ms",
+                path.display(),
+                counted(u64::from(size(&least.case).0), "task"),
+                place_words(place.machine),
+                place.duration_ms
+            ));
+            let mut shrinker = Shrinker::new(least.case.clone());
+            while let Some(smaller) = self.smaller_case(&mut shrinker, &least, fault)? {
+                let tasks = counted(u64::from(size(&smaller.case).0), "task");
+                terminal::message(&format!("making {} smaller: {tasks}", path.display()));
+                shrinker.take(smaller.case.clone());
+                least = smaller;
+            }
+            match self.smaller_place(&least, fault)? {
+                Some(smaller) => least = smaller,
+                None => return Ok(least),
+            }
+        }
+    }
+
+    /// The next case that is smaller and holds.
+    fn smaller_case(
+        &mut self,
+        shrinker: &mut Shrinker,
+        least: &Least,
+        fault: Fault,
+    ) -> Result<Option<Least>, Failure> {
+        while !self.stop.load(Relaxed) {
+            let candidates = shrinker.candidates();
+            if candidates.is_empty() {
+                break;
+            }
+            for case in self.breaking(&candidates, fault)? {
+                // In a plan of its own it may take another way.
+                if let Some(held) = self.held_as(least, &case, fault)? {
+                    return Ok(Some(Least { case, held }));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The case on a smaller guest, or for a shorter time, if it holds there. The hunt stays at that place.
+    fn smaller_place(&mut self, least: &Least, fault: Fault) -> Result<Option<Least>, Failure> {
+        let before = self.target().place;
+        for (place, case) in smaller_places(before, &least.case) {
+            self.enter(place);
+            if let Some(held) = self.held_as(least, &case, fault)? {
+                return Ok(Some(Least { case, held }));
+            }
+        }
+        self.enter(before);
+        Ok(None)
+    }
+
+    /// The case alone, if it holds with enough seeds.
+    fn held_as(
+        &mut self,
+        least: &Least,
+        case: &Case,
+        fault: Fault,
+    ) -> Result<Option<Held>, Failure> {
+        let enough = least.held.seeds.min(MIN_SEEDS);
+        Ok(self.alone(case, fault)?.filter(|held| held.seeds >= enough))
+    }
+
+    /// Goes on at this place. A guest of another kind takes its machine from the cache, or boots it.
+    fn enter(&mut self, place: Place) {
+        for kernel in &mut self.kernels {
+            if kernel.target.place.machine != place.machine {
+                kernel.watchers[0] = Watcher::default();
+            }
+            kernel.target.place = place;
+        }
+    }
+
+    /// Writes and stores the smallest case, and says what it is.
+    fn finish(&mut self, least: Least, fault: Fault, path: &Path) -> Result<(), Failure> {
+        let Least { case, mut held } = least;
+        let is_least = !self.stop.load(Relaxed);
+        let found = Found { fault, case, place: self.target().place };
+        if self.found.contains(&found) {
+            return remove(path);
+        }
+        let case = found.case.clone();
+        self.found.push(found);
+        self.write(path, &mut held, &case, fault)?;
+        let (file, seed) = (path.display(), self.args.seed);
+        store_case(
+            held.text.clone(),
+            format!("{file}, hunted with --seed {seed}: {}. It needs {case}", held.judged.text),
+        )?;
+        print(&self.report(path, &held, &case, fault)?)?;
+        // Lines that can be pasted.
+        for command in self.commands(path) {
+            writeln!(io::stdout().lock(), "  {}", clean(&command))?;
+        }
+        if is_least {
+            return Ok(());
+        }
+        print(
+            "It was interrupted while it was made smaller. The same hunt without --resume makes it smaller: its \
+             runs are cached.",
+        )
+    }
+
+    /// Writes the plan of a case with what it shows.
+    fn write(
+        &self,
+        path: &Path,
+        held: &mut Held,
+        case: &Case,
+        fault: Fault,
+    ) -> Result<(), Failure> {
+        held.judged.keep_console(&path.with_extension("log"))?;
+        let name = self.target().kernel;
+        let kernel = kernel::find(name).map_or(name.to_string(), |kernel| kernel.release);
+        let text = header(held, case, fault, &kernel) + &held.text;
+        replace(path, |out| out.write_all(text.as_bytes()))
+            .map_err(|error| SessionError::unwritten(path, &error).into())
+    }
+
+    /// A paragraph about a case, with what its trace shows.
+    fn report(
+        &mut self,
+        path: &Path,
+        held: &Held,
+        case: &Case,
+        fault: Fault,
+    ) -> Result<String, Failure> {
+        let fault_title = fault.title();
+        let stem = path.with_extension("");
+        let name = stem.file_name().unwrap_or_default().to_string_lossy();
+        let title = format!("{name}: {fault_title} on {}", self.target());
+        let text = PlanText { name: "schedlab hunt".to_string(), text: held.text.clone() };
+        let request = WatchRequest { text, kernel: None, seeds: None, traced: true };
+        let watcher = &mut self.kernels[self.at].watchers[0];
+        let traced = match trace(watcher, request, 1, fault, &stem, &title, self.stop)? {
+            Some(traced) if traced.broken > 0 => match fault {
+                Fault::Broken(_) => format!("It holds with and without tracing. {}", traced.about),
+                Fault::Differs(_) => format!(
+                    "With tracing {} of {} runs come to {NEAR} of the bound. {}",
+                    traced.broken, traced.runs, traced.about
+                ),
+            },
+            Some(_) => "It does not hold with tracing, so there is no picture".to_string(),
+            None => "Tracing was interrupted".to_string(),
+        };
+        Ok(format!(
+            "{name}: {fault_title} on {}: {}. It holds with {} of {} seeds. It needs {case}; on {}. {traced}. \
+             Repeat it and judge it:",
+            self.target(),
+            held.judged.text,
+            held.seeds,
+            held.ran,
+            place_words(self.target().place.machine),
+        ))
+    }
+
+    /// The commands that repeat a case, and that judge it on all kernels.
+    fn commands(&self, path: &Path) -> [String; 2] {
+        let shown = quoted(&path.to_string_lossy());
+        let kernels = self.kernels.iter().map(|kernel| kernel.target.kernel);
+        let judged_on: String = kernels.map(|name| format!(" --kernel {}", quoted(name))).collect();
+        [
+            format!("schedlab run {shown} --backend lab"),
+            format!("schedlab hunt --confirm {shown}{judged_on}"),
+        ]
+    }
+
+    /// A name that no plan of the folder has, nor a console next to it.
+    fn file_name(&self) -> Result<String, Failure> {
+        let is_free = |number: &u32| {
+            ["toml", "log"]
+                .iter()
+                .all(|end| !self.output.join(format!("hunt-{number}.{end}")).exists())
+        };
+        let free = (1..).find(is_free).map(|number| format!("hunt-{number}.toml"));
+        free.ok_or_else(|| Failure::here("the folder is full of cases", "-o FOLDER"))
+    }
+
+    /// The candidates that have the fault with any seed, in their order.
+    fn breaking(&mut self, cases: &[Case], fault: Fault) -> Result<Vec<Case>, Failure> {
+        let text = plan_text(&self.target(), TITLE, cases, self.args.seed, TRY_SEEDS);
+        let mut most = vec![None; cases.len()];
+        self.watch(text, &mut |run| {
+            if let Some(own) = judge(&run).ok().and_then(|judged| fault.shown(judged)) {
+                let distance: &mut Option<f64> = &mut most[run.cell.index as usize];
+                *distance = Some(distance.unwrap_or(0.0).max(own.judgement.distance));
+            }
+        })?;
+        let shown = cases.iter().zip(most).filter_map(|(case, most)| Some((case.clone(), most?)));
+        let (cases, most): (Vec<Case>, Vec<f64>) = shown.unzip();
+        let Fault::Differs(rule) = fault else { return Ok(cases) };
+        let others = self.largest_elsewhere(&cases, rule, self.args.seed, TRY_SEEDS)?;
+        let differs =
+            cases.into_iter().zip(most).zip(others).filter_map(|((case, own), others)| {
+                others.filter(|others| contrast(own, *others) >= 1.0).map(|_| case)
+            });
+        Ok(differs.collect())
+    }
+
+    /// Runs a case alone, as it is written: the plan with the first seed with which it has the fault.
+    fn alone(&mut self, case: &Case, fault: Fault) -> Result<Option<Held>, Failure> {
+        let (mut shown, mut judged, mut others) = (Vec::new(), 0, 0.0_f64);
+        for seed in fault.first_seeds(self.args.seed) {
+            let (mut own, runs) = self.shown_alone(case, fault, seed)?;
+            judged += runs;
+            if let Fault::Differs(rule) = fault {
+                own = differing(own, runs, 0.0);
+                let is_whole = runs == fault.seeds() && !own.is_empty();
+                let most = match is_whole {
+                    true => {
+                        self.largest_elsewhere(std::slice::from_ref(case), rule, seed, runs)?[0]
+                    }
+                    false => None,
+                };
+                own = most.map_or(Vec::new(), |most| differing(own, runs, most));
+                if own.is_empty() {
+                    return Ok(None);
+                }
+                others = others.max(most.unwrap_or_default());
+            }
+            shown.extend(own);
+        }
+        let seeds = shown.len() as u32;
+        let Some((seed, mut first)) = shown.into_iter().next() else {
+            return Ok(None);
+        };
+        if matches!(fault, Fault::Differs(_)) {
+            let own = first.judgement.distance;
+            first.text = format!(
+                "{own:.2} of the rule's bound, and on other kernels {others:.2} at most: {}",
+                first.text
+            );
+        }
+        let text = self.text_alone(case, fault, seed, 1);
+        Ok(Some(Held { text, judged: first, seeds, ran: judged }))
+    }
+
+    fn text_alone(&self, case: &Case, fault: Fault, seed: u64, seeds: u32) -> String {
+        let title = format!("{} on {}", fault.title(), self.target());
+        plan_text(&self.target(), &title, std::slice::from_ref(case), seed, seeds)
+    }
+
+    /// The runs of a case, each with its seed, that show the fault, and the number of those that were judged.
+    fn shown_alone(
+        &mut self,
+        case: &Case,
+        fault: Fault,
+        seed: u64,
+    ) -> Result<(Vec<(u64, Judged)>, u32), Failure> {
+        let (mut shown, mut judged) = (Vec::new(), 0);
+        self.watch(self.text_alone(case, fault, seed, fault.seeds()), &mut |run| {
+            let judgement = judge(&run);
+            judged += u32::from(judgement.is_ok());
+            if let Some(own) = judgement.ok().and_then(|judged| fault.shown(judged)) {
+                shown.push((run.plan.measure.seed_of(run.round), own));
+            }
+        })?;
+        Ok((shown, judged))
+    }
+
+    /// The largest distance that each case comes to by a rule on the kernels other than the one that runs plans;
+    /// `None`: the rule could not judge a run.
+    fn largest_elsewhere(
+        &mut self,
+        cases: &[Case],
+        rule: &str,
+        seed: u64,
+        seeds: u32,
+    ) -> Result<Vec<Option<f64>>, Failure> {
+        let (own, mut most, mut runs) = (self.at, vec![0.0_f64; cases.len()], vec![0; cases.len()]);
+        let others = (0..self.kernels.len()).filter(|at| *at != own && !cases.is_empty());
+        for at in others {
+            self.at = at;
+            let text = plan_text(&self.target(), TITLE, cases, seed, seeds);
+            let watched = self.watch(text, &mut |run| {
+                let case = run.cell.index as usize;
+                let distances = distances(&run).unwrap_or_default();
+                let distance = distances.into_iter().find(|(name, _)| *name == rule);
+                let Some((_, distance)) = distance else { return };
+                runs[case] += 1;
+                most[case] = distance.max(most[case]);
+            });
+            self.at = own;
+            watched?;
+        }
+        let wanted = seeds * (self.kernels.len() as u32 - 1);
+        let most = most.into_iter().zip(runs);
+        Ok(most.map(|(most, runs)| Some(most).filter(|_| runs == wanted)).collect())
+    }
+}
+
+/// `8 CPUs in 4 last-level caches, in 2 nodes, in cores of 2`.
+fn place_words(machine: Machine) -> String {
+    let caches = counted(u64::from(machine.llcs), "last-level cache");
+    let mut text = format!("{} CPUs in {caches}", machine.cpus);
+    if machine.nodes > 1 {
+        text += &format!(", in {} nodes", machine.nodes);
+    }
+    if machine.threads > 1 {
+        text += &format!(", in cores of {}", machine.threads);
+    }
+    text
+}
+
+/// The comment above the plan of a case. `on`: the build of the kernel.
+fn header(held: &Held, case: &Case, fault: Fault, on: &str) -> String {
+    let (title, text, date) = (fault.title(), clean(&held.judged.text), moment(clock::unix_ns()));
+    format!(
+        "# {title}: {text}\n# {case}\n# It held with {} of {} seeds on {date}, kernel {}, schedlab {}: \
+         other builds have other figures.\n",
+        held.seeds,
+        held.ran,
+        clean(on),
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+/// Removes the plan of a case, and its console if it has one.
+fn remove(path: &Path) -> Result<(), Failure> {
+    _ = fs::remove_file(path.with_extension("log"));
+    fs::remove_file(path).map_err(|error| SessionError::unwritten(path, &error).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_has_nodes_and_cores() {
+        let text = |machine: &str| place_words(machine.parse().unwrap());
+        assert_eq!(text("4x2"), "4 CPUs in 2 last-level caches");
+        assert_eq!(text("8x4n2t2"), "8 CPUs in 4 last-level caches, in 2 nodes, in cores of 2");
+    }
+
+    #[test]
+    fn the_figures_of_a_case_are_those_of_a_build() {
+        let mut judged = Judged::invented(1.0);
+        judged.text = "CPU 1 idles".to_string();
+        let held = Held { text: String::new(), judged, seeds: 3, ran: 4 };
+        let case = Case { sets: Vec::new() };
+        let header = header(&held, &case, Fault::Broken("work conservation"), "6.18.15");
+        assert!(header.starts_with("# work conservation: CPU 1 idles\n"), "{header}");
+        assert!(header.contains("\n# It held with 3 of 4 seeds on 20"), "{header}");
+        assert!(header.contains(", kernel 6.18.15, schedlab "), "{header}");
+    }
+
+    #[test]
+    fn a_case_keeps_the_console_that_it_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let (console, path) = (dir.path().join("lab.log"), dir.path().join("hunt-1.toml"));
+        fs::write(&console, "Oops").unwrap();
+        fs::write(&path, "").unwrap();
+        let mut judged = Judged::invented(1.0);
+        judged.text = format!("it gave up; all of it: {}", console.display());
+        judged.console = Some(console.clone());
+        let own = dir.path().join("hunt-1.log");
+        judged.keep_console(&own).unwrap();
+        assert_eq!(judged.text, format!("it gave up; all of it: {}", own.display()));
+        fs::remove_file(&console).unwrap();
+        judged.keep_console(&own).unwrap();
+        assert_eq!(fs::read_to_string(&own).unwrap(), "Oops");
+        let mut smaller = Judged::invented(1.0);
+        smaller.text = format!("it gave up; all of it: {}", console.display());
+        smaller.console = Some(console);
+        smaller.keep_console(&own).unwrap();
+        assert_eq!(
+            (smaller.text.as_str(), own.exists()),
+            ("it gave up; all of it: removed meanwhile", false)
+        );
+        fs::write(&own, "").unwrap();
+        remove(&path).unwrap();
+        assert!(!own.exists() && !path.exists());
+    }
+}
