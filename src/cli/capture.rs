@@ -229,13 +229,23 @@ impl Source {
         let usual = usual();
         let settings = tasks.iter().filter(|task| !task.ended);
         let settings = settings.map(|task| (task.tid, settings_of(task.tid, &usual))).collect();
+        let gone = meant.cgroup.as_deref().filter(|path| score::known_cgroup(path, "").is_err());
         let unseen = match meant.watched {
             Watched::Command(_) => "nothing was seen of the command: it ended at once",
+            _ if gone.is_some() => "nothing was seen of this cgroup before it was removed",
             _ => "nothing was seen of these tasks: they slept all the time, or ended at once",
         };
-        let more = more(&meant.watched, score.wall_ns >= period_ns);
+        let more = match gone {
+            Some(_) => "a shorter --for, while the cgroup is there, sees its tasks alone",
+            None => more(&meant.watched, score.wall_ns >= period_ns),
+        };
+        let gone = gone.map(|path| {
+            let path = clean(path);
+            format!("note: the cgroup {path} was removed meanwhile: the plan has the time after it, too; {more}")
+        });
         let missing = score.lost.iter().map(|lost| format!("missing: {}", clean(lost)));
-        let said = std::iter::once(format!("cost: {}", cost(&score))).chain(missing).collect();
+        let cost = format!("cost: {}", cost(&score));
+        let said = std::iter::once(cost).chain(missing).chain(gone).collect();
         let tasks = tasks.into_iter().map(traced).collect();
         Ok(Source { trace, tasks, settings, title: meant.watched.title(), unseen, more, said })
     }

@@ -30,6 +30,8 @@ pub struct Fold {
     tasks: Vec<TaskScore>,
     /// The number of each task's cgroup.
     cgroups: Vec<u64>,
+    /// The paths of cgroups by number, of those that may have gone away since, too.
+    paths: HashMap<u64, String>,
     /// Position in `tasks` by the task's number; `None`: it is not kept.
     by_number: HashMap<u32, Option<usize>>,
     /// Ended tasks whose stays are still in the map.
@@ -91,12 +93,18 @@ impl Fold {
             totals: config.totals,
             tasks: Vec::new(),
             cgroups: Vec::new(),
+            paths: HashMap::new(),
             by_number: HashMap::new(),
             ended: 0,
             pairs: Pairs::new(),
             names: BTreeMap::new(),
             readings: config.readings.then(readings),
         }
+    }
+
+    /// Learns the paths of the cgroups that are there.
+    pub fn learn_cgroups(&mut self) {
+        self.paths.extend(cgroup::paths_by_inode(&Host::default()));
     }
 
     /// Takes over a task, living or ended, and how long it has been waiting if it does. A task that nothing
@@ -252,7 +260,7 @@ impl Fold {
     /// Everything, with names in place of numbers.
     pub fn finish(&mut self, counters: &Counters, cpus: &[Cpu], now: &Now) -> Counted {
         let mut tasks = std::mem::take(&mut self.tasks);
-        let paths = cgroup::paths_by_inode(&Host::default());
+        self.learn_cgroups();
         let processes: HashMap<i32, String> = tasks
             .iter()
             .filter(|task| task.tid == task.pid)
@@ -260,7 +268,7 @@ impl Fold {
             .collect();
         for (task, cgroup) in tasks.iter_mut().zip(&self.cgroups) {
             task.process = processes.get(&task.pid).unwrap_or(&task.name).clone();
-            task.cgroup = paths.get(cgroup).cloned();
+            task.cgroup = self.paths.get(cgroup).cloned();
         }
         tasks.extend(other(counters, cpus));
         let pairs = self.full.then(|| named_pairs(&self.pairs, &self.names));

@@ -144,6 +144,8 @@ impl Session for Bpf {
     }
 
     fn begin(&mut self) -> Result<(), SourceError> {
+        // At the end those that have gone away by then are not there to be read.
+        self.fold.borrow_mut().learn_cgroups();
         self.compare_clocks()?;
         self.lost_before = self.counters()?.0.tasks_lost;
         self.walk(layout::WALK_BEGIN)?;

@@ -4,6 +4,7 @@
 use libbpf_rs::HasSize;
 use std::io::Write;
 use std::mem::offset_of;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
@@ -14,7 +15,7 @@ use crate::probe::sched::testing::{
     early_wait_counts_from_the_beginning, has_real_time, long_wait_is_charged, on_one_cpu, pairs,
     ping_pong, task, thief_is_charged,
 };
-use crate::sys::sched as policy;
+use crate::sys::{cgroup, mounts, sched as policy};
 
 const PING_PONG: [&str; 2] = ["bpf-ping", "bpf-pong"];
 
@@ -205,6 +206,31 @@ fn counts_are_the_kernels_own_and_who_woke_whom_is_known() {
         drop(actor.go);
         actor.thread.join().unwrap();
     }
+}
+
+#[test]
+fn the_path_of_a_cgroup_that_goes_away_is_known() {
+    let _one = ONE.lock();
+    let test = "the_path_of_a_cgroup_that_goes_away_is_known";
+    let Some(mut session) = session(&SessionConfig::default(), test) else { return };
+    let host = Host::default();
+    let mounts = mounts::mounts(&host).known().unwrap();
+    let path = format!("/schedlab-test-{}", std::process::id());
+    let tree = mounts.iter().find(|mount| mount.filesystem == mounts::CGROUP_V2);
+    let folder = tree.map(|tree| tree.point.join(&path[1..]));
+    let Some(folder) = folder.filter(|folder| std::fs::create_dir(folder).is_ok()) else {
+        println!("skipped: {test} needs privilege to make a cgroup of version 2");
+        return;
+    };
+    let mut shell = std::process::Command::new("sh");
+    let mut shell = shell.args(["-c", "read line"]).stdin(Stdio::piped()).spawn().unwrap();
+    std::fs::write(folder.join("cgroup.procs"), shell.id().to_string()).unwrap();
+    session.begin().unwrap();
+    drop(shell.stdin.take());
+    shell.wait().unwrap();
+    cgroup::end(&host, &folder).unwrap();
+    let counted = session.end().unwrap();
+    assert_eq!(task(&counted, shell.id() as i32).cgroup.as_ref(), Some(&path));
 }
 
 /// The wakers of a reader of 20 bytes, each written while it sleeps, and whether the trace says that they wrote.
