@@ -15,7 +15,11 @@ use crate::report::{Options, clean};
 use crate::session::{Problem, SessionError, unknown_name};
 use crate::sys::child::{self, Foreground};
 use crate::sys::replace::NewFile;
-use crate::sys::{self, Host, cgroup, clock, load, process};
+use crate::sys::{
+    self, Host,
+    cgroup::{self, NotKnown},
+    clock, load, process,
+};
 use crate::variant::CommandEntry;
 
 use super::intervals::Intervals;
@@ -168,8 +172,16 @@ pub fn check_pids(pids: &[i32]) -> Result<(), Failure> {
 
 /// The cgroup's path, if it is there. `hint`: a command that lists cgroups.
 pub fn known_cgroup(path: &str, hint: &str) -> Result<String, Failure> {
-    let unknown = || Failure::usage(format!("there is no cgroup {}", clean(path)), hint);
-    cgroup::known_path(&Host::default(), path).ok_or_else(unknown)
+    cgroup::known_path(&Host::default(), path).map_err(|why| match why {
+        NotKnown::Absent => Failure::usage(format!("there is no cgroup {}", clean(path)), hint),
+        NotKnown::V1 => {
+            let text = format!(
+                "{} is a cgroup of version 1: only those of version 2 are read",
+                clean(path)
+            );
+            Failure::usage(text, "that of a process: grep ^0:: /proc/PID/cgroup")
+        }
+    })
 }
 
 /// Whether a task is of this cgroup or of one below it.

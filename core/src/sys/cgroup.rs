@@ -213,14 +213,36 @@ pub fn can_host(host: &Host, folder: &Path) -> io::Result<()> {
     host.can_write(folder.join("cgroup.procs"))
 }
 
-/// A cgroup's path below the root, as the kernel writes it; `None` if there is no such cgroup.
-pub fn known_path(host: &Host, path: &str) -> Option<String> {
-    let path = path.strip_prefix("/sys/fs/cgroup").unwrap_or(path).trim_matches('/');
-    let path = format!("/{path}");
+/// A cgroup that no task is found in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotKnown {
+    Absent,
+    /// Tasks are found by their cgroups of version 2.
+    V1,
+}
+
+/// A cgroup's path below the root of the version 2 tree, as the kernel writes it. `path` may be that of its folder.
+pub fn known_path(host: &Host, path: &str) -> Result<String, NotKnown> {
+    let mounts = mounts::mounts(host).known().unwrap_or_default();
+    let points = |filesystem| {
+        mounts.iter().filter(move |mount| mount.filesystem == filesystem).map(|mount| &mount.point)
+    };
+    let below = |point: &PathBuf| Some(Path::new(path).strip_prefix(point).ok()?.to_path_buf());
+    let inside = points(CGROUP_V2).find_map(below);
+    let inside = inside.map(|inside| inside.display().to_string());
+    let shown = inside.as_deref().unwrap_or(path);
+    let shown = shown.strip_prefix("/sys/fs/cgroup").unwrap_or(shown).trim_matches('/');
     let known = paths_by_inode(host);
+    let shown = format!("/{shown}");
+    if shown == "/" || known.values().any(|known| *known == shown) {
+        return Ok(shown);
+    }
+    let folder = |point: &PathBuf| point.join(below(point).unwrap_or(shown[1..].into()));
+    if points(CGROUP_V1).any(|point| host.path(folder(point)).is_dir()) {
+        return Err(NotKnown::V1);
+    }
     // Where none can be listed, tasks may have theirs all the same.
-    let is_known = path == "/" || known.is_empty() || known.values().any(|known| *known == path);
-    is_known.then_some(path)
+    if known.is_empty() { Ok(shown) } else { Err(NotKnown::Absent) }
 }
 
 /// The cgroups of the version 2 tree by the number that the kernel has for each, which is its
@@ -451,6 +473,31 @@ mod tests {
         let without = [("cgroup.controllers", "cpu"), ("cgroup.subtree_control", "cpu")];
         assert_eq!(found(&without, "member", &both[..1]), (user.clone(), vec![]));
         assert_eq!(found(&in_root, "member", &both[1..]), (user, vec![]), "no cpuset is wanted");
+    }
+
+    #[test]
+    fn a_cgroup_of_version_2_is_found_by_its_path_and_by_its_folder() {
+        let folders: Folders = &[
+            ("/sys/fs/cgroup/unified/a/b", &[]),
+            ("/sys/fs/cgroup/cpu,cpuacct/a", &[]),
+            ("/sys/fs/cgroup/cpu,cpuacct/old", &[]),
+        ];
+        let (_dir, host) = machine(V1, "0::/", folders);
+        let cases = [
+            ("/a/b/", Ok("/a/b")),
+            ("/sys/fs/cgroup/a", Ok("/a")),
+            ("/sys/fs/cgroup/unified/a/b", Ok("/a/b")),
+            ("/sys/fs/cgroup/unified", Ok("/")),
+            ("/old", Err(NotKnown::V1)),
+            ("/sys/fs/cgroup/cpu,cpuacct/a", Err(NotKnown::V1)),
+            ("/sys/fs/cgroup/cpu,cpuacct/none", Err(NotKnown::Absent)),
+            ("/sys/fs/cgroup/unified/none", Err(NotKnown::Absent)),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(known_path(&host, path), expected.map(str::to_string), "{path}");
+        }
+        let (_dir, host) = machine(V2, "0::/", &[("/sys/fs/cgroup/a", &[])]);
+        assert_eq!(known_path(&host, "/sys/fs/cgroup/a"), Ok("/a".to_string()));
     }
 
     #[test]
