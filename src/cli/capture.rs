@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::model::{CpuSet, TaskScore, Trace, TracedTask, Watched};
+use crate::model::{CpuSet, Score, TaskScore, Trace, TracedTask, Watched};
 use crate::plan::{self, Asked, Captured, Fit, Settings};
 use crate::report::clean;
 use crate::report::numbers::counted;
@@ -73,7 +73,8 @@ pub fn run(args: &CaptureArgs) -> Result<(), Failure> {
     let file = args.output.as_deref().map(begin).transpose()?;
     let shorter =
         |seen_ns: u64| format!("for a shorter time: --for {}ms", (seen_ns / 1_500_000).max(1));
-    let (recorded, ended) = record(&meant.watched, period_ns, shorter)?;
+    let check = |score: &Score| check_count(meant.tasks(score).count());
+    let (recorded, ended) = record(&meant.watched, period_ns, check, shorter)?;
     let source = Source::recorded(&meant, recorded, period_ns)?;
     ended.then(args.finish(&source, file), Ok(()))
 }
@@ -117,6 +118,10 @@ impl Meant<'_> {
         Ok(Meant { args, watched, cgroup })
     }
 
+    fn tasks<'s>(&'s self, score: &'s Score) -> impl Iterator<Item = &'s TaskScore> {
+        score.tasks.iter().filter(|task| self.has(task))
+    }
+
     fn has(&self, task: &TaskScore) -> bool {
         let in_cgroup = |path: &String| score::is_in_cgroup(task, path);
         let is_named = self.args.comm.is_empty() || self.args.comm.contains(&task.name);
@@ -143,7 +148,10 @@ fn threads_of_all(host: &Host) -> impl Iterator<Item = String> {
 fn check_count(threads: usize) -> Result<(), Failure> {
     if threads > MAX_THREADS {
         let text = format!("{threads} threads: at most {MAX_THREADS} are captured");
-        return Err(Failure::here(text, "a part of them, by --comm"));
+        return Err(Failure::here(
+            text,
+            "a part of them: schedlab capture --comm NAME, or --cgroup PATH",
+        ));
     }
     Ok(())
 }
@@ -224,8 +232,7 @@ impl Source {
         Recorded { trace, score }: Recorded,
         period_ns: u64,
     ) -> Result<Source, Failure> {
-        let tasks: Vec<&TaskScore> = score.tasks.iter().filter(|task| meant.has(task)).collect();
-        check_count(tasks.len())?;
+        let tasks: Vec<&TaskScore> = meant.tasks(&score).collect();
         let usual = usual();
         let settings = tasks.iter().filter(|task| !task.ended);
         let settings = settings.map(|task| (task.tid, settings_of(task.tid, &usual))).collect();

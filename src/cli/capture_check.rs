@@ -107,7 +107,8 @@ fn replay(path: &Path, folder: &Path, replay_ns: u64) -> Result<Recorded, Failur
     ];
     let limit_ns = replay_ns + 20_000_000_000;
     let shorter = |_| "fewer threads, or without --check: the plan is written".to_string();
-    let (recorded, ended) = record(&Watched::Command(words.to_vec()), limit_ns, shorter)?;
+    let watched = Watched::Command(words.to_vec());
+    let (recorded, ended) = record(&watched, limit_ns, |_| Ok(()), shorter)?;
     match ended {
         Ended::Command(status) if child::exit_code(status) == INTERRUPTED => {
             let text = "interrupted: the plan is written, and nobody knows how like the load it is";

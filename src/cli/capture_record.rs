@@ -21,11 +21,12 @@ pub struct Recorded {
     pub score: Score,
 }
 
-/// Records events for a time, at most until what is watched has ended. `shorter` is the hint where too many come, from
-/// the time that there is room for.
+/// Records events for a time, at most until what is watched has ended. `check` refuses what would be too much for a
+/// shorter time, too; `shorter` is the hint where too many events come, from the time that there is room for.
 pub fn record(
     watched: &Watched,
     period_ns: u64,
+    check: impl Fn(&Score) -> Result<(), Failure>,
     shorter: impl Fn(u64) -> String,
 ) -> Result<(Recorded, Ended), Failure> {
     let trace_ns = period_ns.saturating_mul(ROOM);
@@ -40,6 +41,7 @@ pub fn record(
     // A plan has no load balancing in it.
     let mut score = telemetry.board.without_domains().score(watched.clone());
     let Some(trace) = trace else { return Err(no_source(&score)) };
+    check(&score)?;
     score.cost = score_cost::of_score(&score, Level::Full);
     let seen_ns = trace.to_ns.saturating_sub(trace.from_ns);
     let lost = score.wall_ns.saturating_sub(seen_ns) as f64 / score.wall_ns.max(1) as f64;
