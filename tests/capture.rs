@@ -92,6 +92,12 @@ fn a_trace_of_another_tool_becomes_a_plan() {
     assert!(!chosen.contains("back") && !chosen.contains("trace"), "names: {chosen}");
     let other = home.says(2, "capture --from trace.txt --comm none");
     assert!(other.contains("no thread with the name none"), "{other}");
+    assert!(
+        other.contains("hint: schedlab capture --from trace.txt --comm back; it also has"),
+        "{other}"
+    );
+    let other = home.says(2, "capture --from trace.txt --comm frnt");
+    assert!(other.contains("hint: schedlab capture --from trace.txt --comm front\n"), "{other}");
     assert!(!other.contains("note: "), "{other}");
     home.write("trace.txt", trace().replace("next_prio=120", "next_prio=-1"));
     let noted = home.says(0, "capture --from trace.txt");

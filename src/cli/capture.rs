@@ -58,7 +58,7 @@ pub struct CaptureArgs {
 pub fn run(args: &CaptureArgs) -> Result<(), Failure> {
     if let Some(path) = &args.from {
         let trace = capture_from::read(path)?;
-        let tasks = capture_from::chosen(&trace, &args.comm)?;
+        let tasks = capture_from::chosen(&trace, &args.comm, path)?;
         check_count(tasks.len())?;
         let title = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let unseen = "none of these threads was seen at work from one sleep to the next";

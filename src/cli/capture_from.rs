@@ -1,14 +1,18 @@
 //! The traces of `schedlab capture --from`: files of other tools in place of a recording.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::compat::trace::{self, ForeignTrace};
-use crate::model::{Trace, TracedTask, clean, clean_path};
+use crate::model::{Trace, TracedTask, clean, clean_path, mistyped, quoted};
 use crate::report::numbers::counted;
 use crate::session::SessionError;
 use crate::sys::{input, remedy};
 
 use super::{Failure, terminal};
+
+/// Names that an error shows next to the one of its command.
+const SHOWN: usize = 5;
 
 /// The trace of this file.
 pub fn read(path: &Path) -> Result<Trace, Failure> {
@@ -40,18 +44,36 @@ pub fn read(path: &Path) -> Result<Trace, Failure> {
 }
 
 /// The threads of these names; without names all but those of the kernel.
-pub fn chosen(trace: &Trace, names: &[String]) -> Result<Vec<TracedTask>, Failure> {
+pub fn chosen(trace: &Trace, names: &[String], path: &Path) -> Result<Vec<TracedTask>, Failure> {
     let is_chosen = |task: &&TracedTask| {
         if names.is_empty() { !task.kernel_thread } else { names.contains(&task.name) }
     };
-    let is_there = |name: &&String| trace.tasks.iter().any(|task| task.name == **name);
-    if let Some(gone) = names.iter().find(|name| !is_there(name)) {
+    let known: BTreeSet<&str> = trace.tasks.iter().map(|task| task.name.as_str()).collect();
+    if let Some(gone) = names.iter().find(|name| !known.contains(name.as_str())) {
         let text = format!("the trace has no thread with the name {}", clean(gone));
-        let count = counted(trace.tasks.len(), "thread");
-        return Err(Failure::usage(
-            text,
-            format!("it has {count}; without --comm all become roles"),
-        ));
+        return Err(Failure::usage(text, other_name(gone, &known, path)));
     }
     Ok(trace.tasks.iter().filter(is_chosen).cloned().collect())
+}
+
+/// The command with a name that the trace has: the one that was meant, or the first of all.
+fn other_name(gone: &str, known: &BTreeSet<&str>, path: &Path) -> String {
+    let names: Vec<&str> = known.iter().copied().collect();
+    let command = |name: &str| {
+        let path = quoted(&path.display().to_string());
+        clean(&format!("schedlab capture --from {path} --comm {}", quoted(name)))
+    };
+    match (mistyped(gone, names.iter().copied()), &names[..]) {
+        (Some(name), _) => command(name),
+        (None, [first, rest @ ..]) => {
+            let shown: Vec<_> = rest.iter().take(SHOWN).map(|name| clean(name)).collect();
+            let more = match rest.len().saturating_sub(SHOWN) {
+                0 => String::new(),
+                more => format!(" and {}", counted(more, "other name")),
+            };
+            let rest = format!("; it also has {}{more}", shown.join(", "));
+            command(first) + if shown.is_empty() { "" } else { &rest }
+        }
+        (None, []) => "a trace that has threads: schedlab help capture".to_string(),
+    }
 }
