@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::analysis::{self, Selection};
 use crate::model::{Advice, PlanHead, ScoreHead, ValueError, quoted};
 use crate::store::{self, Store, StoreError};
-use crate::sys::clock;
+use crate::sys::{clock, scratch};
 
 use super::{Notice, SessionError};
 
@@ -32,6 +32,11 @@ impl Database {
             Some(path) => Ok(path.clone()),
             None => Ok(store::default_path()?),
         }
+    }
+
+    /// Whether it goes away with a process that made it.
+    pub fn is_temporary(&self) -> bool {
+        self.path.as_deref().is_some_and(scratch::holds)
     }
 
     pub fn notify(&self, notice: &Notice) {

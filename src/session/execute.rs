@@ -304,7 +304,9 @@ impl Finished {
         let id = &self.plan.id;
         let resume = || self.request.resume_command(id, &self.started.judged);
         if self.end.end == PlanEnd::Interrupted {
-            let text = "interrupted; what was measured is stored";
+            let is_kept = !self.request.db.is_temporary();
+            let text =
+                if is_kept { "interrupted; what was measured is stored" } else { "interrupted" };
             return Err(SessionError::Interrupted(Problem::new(text, resume())));
         }
         if let Some(first) = self.end.host_ended.first() {

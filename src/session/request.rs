@@ -119,6 +119,7 @@ impl Request {
     /// The command that goes on with an interrupted plan, which was begun with `judged`.
     pub fn resume_command(&self, id: &str, judged: &Judged) -> String {
         let (command, asked) = match self.purpose {
+            _ if self.db.is_temporary() => return "the same command begins again".to_string(),
             Purpose::Run => ("run", self.judged.clone()),
             // A test has metrics of its own.
             Purpose::Test => ("test", self.judged.with_metrics(judged.metrics.clone())),

@@ -65,6 +65,12 @@ pub fn of_machine() -> io::Result<PathBuf> {
     }
 }
 
+/// Whether a file is in such a folder, and goes away with a process.
+pub fn holds(file: &Path) -> bool {
+    let is_one = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(PREFIX);
+    file.ancestors().skip(1).filter_map(Path::file_name).any(is_one)
+}
+
 fn of_process(pid: i32) -> PathBuf {
     temporary().join(format!("{PREFIX}{pid}"))
 }
@@ -107,6 +113,8 @@ mod tests {
     fn a_folder_is_removed_with_all_that_is_in_it() {
         let folder = Folder::new(None).unwrap();
         let other = Folder::new(None).unwrap();
+        assert!(holds(&folder.path().join("check.db")));
+        assert!(!holds(&temporary().join("schedlab-run-1")), "a file of this name");
         fs::create_dir(folder.path().join("a")).unwrap();
         fs::write(folder.path().join("a/b"), "c").unwrap();
         let path = folder.path().to_path_buf();
