@@ -1,7 +1,7 @@
-//! `at`, `for`, `ops` and `delay` of worker sets: checks that they fit the run. Pure.
+//! `at`, `for`, `ops`, `delay` and `steps` of worker sets: checks that they fit the run. Pure.
 
 use crate::model::{Measure, Value, ValueError, WorkerSet, show_duration};
-use crate::workload::{self, DELAY};
+use crate::workload::{self, DELAY, STEPS, Step};
 
 use super::error::Faults;
 use super::fields::{AT, FOR, OPS};
@@ -18,7 +18,7 @@ impl PhaseKey {
     /// `None` for other keys.
     pub fn new(key: &'static str, sets: &[usize], span: &Span) -> Option<PhaseKey> {
         let (sets, span) = (sets.to_vec(), span.clone());
-        [AT, FOR, OPS, DELAY].contains(&key).then_some(PhaseKey { key, sets, span })
+        [AT, FOR, OPS, DELAY, STEPS].contains(&key).then_some(PhaseKey { key, sets, span })
     }
 }
 
@@ -36,21 +36,29 @@ pub fn check_phases(
     measure: &Measure,
     faults: &mut Faults,
 ) -> bool {
-    let mut wrong = sets.iter().enumerate();
-    let is_timed = is_timed(sets);
-    let wrong = wrong.find_map(|(index, set)| Some((index, phase_error(set, measure, is_timed)?)));
-    let Some((index, PhaseError { key, label, error })) = wrong else { return true };
+    let Some((index, PhaseError { key, label, error })) = wrong(sets, measure) else { return true };
     let mut of_set = keys.iter().filter(|of| of.sets.contains(&index));
-    if let Some(of) = of_set.find(|of| of.key == key) {
-        faults.add(&of.span, error.message, label, error.hint);
-    }
+    // A default is nobody's fault.
+    let Some(of) = of_set.find(|of| of.key == key) else { return true };
+    faults.add(&of.span, error.message, label, error.hint);
     false
 }
 
 /// Checks the phases of a plan whose duration is replaced.
 pub fn phases_fit(sets: &[WorkerSet], measure: &Measure) -> Result<(), ValueError> {
-    let wrong = sets.iter().find_map(|set| phase_error(set, measure, is_timed(sets)));
-    wrong.map_or(Ok(()), |wrong| Err(wrong.error))
+    wrong(sets, measure).map_or(Ok(()), |(_, wrong)| Err(wrong.error))
+}
+
+/// The first fault, and its set.
+fn wrong(sets: &[WorkerSet], measure: &Measure) -> Option<(usize, PhaseError)> {
+    let is_timed = is_timed(sets);
+    let mut all = sets.iter().enumerate();
+    let of_phase = all.find_map(|(index, set)| Some((index, phase_error(set, measure, is_timed)?)));
+    let measured = sets.iter().enumerate().filter(|(_, set)| !set.background);
+    let idle = |(index, set)| Some((index, step_error(set, measure)?));
+    // Another set may have its work done next to one that sleeps or burns to the end.
+    let no_pass = || measured.map(idle).collect::<Option<Vec<_>>>()?.into_iter().next();
+    of_phase.or_else(|| no_pass().filter(|_| is_timed))
 }
 
 /// Whether a run ends when its time is up: with programs that are measured it ends when they have ended.
@@ -61,8 +69,7 @@ fn is_timed(sets: &[WorkerSet]) -> bool {
 fn phase_error(set: &WorkerSet, measure: &Measure, is_timed: bool) -> Option<PhaseError> {
     let duration_ns = measure.duration_ns;
     let Some(phase) = set.phase else {
-        let runs_ns = measure.warmup_ns.saturating_add(duration_ns);
-        return delay_error(set, is_timed.then_some(runs_ns)?);
+        return delay_error(set, is_timed.then(|| runs_ns(set, measure))?);
     };
     let run = format!("a run has {}", show_duration(duration_ns));
     let (at_ns, end_ns) = (phase.at_ns, phase.end_ns().unwrap_or(phase.at_ns));
@@ -81,10 +88,37 @@ fn phase_error(set: &WorkerSet, measure: &Measure, is_timed: bool) -> Option<Pha
         let hint = format!("`{FOR}` says how long they are executed again: {FOR} = \"1s\"");
         (OPS, "not here", message, hint)
     } else {
-        let to_end_ns = is_timed.then_some(duration_ns - at_ns);
-        return delay_error(set, phase.for_ns.or(to_end_ns)?);
+        let is_known = is_timed || phase.for_ns.is_some();
+        return delay_error(set, is_known.then(|| runs_ns(set, measure))?);
     };
     Some(PhaseError { key, label, error: ValueError { message, hint } })
+}
+
+/// How long its workers run, where the run ends when its time is up.
+fn runs_ns(set: &WorkerSet, measure: &Measure) -> u64 {
+    match set.phase {
+        None => measure.warmup_ns.saturating_add(measure.duration_ns),
+        Some(phase) => phase.for_ns.unwrap_or(measure.duration_ns.saturating_sub(phase.at_ns)),
+    }
+}
+
+/// Workers that come to a step in their first pass which lasts as long as they run end no pass.
+fn step_error(set: &WorkerSet, measure: &Measure) -> Option<PhaseError> {
+    let script = workload::step_script(&set.params).ok().filter(|_| set.workload == STEPS)?;
+    let runs_ns = runs_ns(set, measure);
+    // Workers share parts.
+    let phase = script.phases.first().filter(|phase| phase.part.is_none())?;
+    let mut steps = phase.steps.iter().map(Step::shortest_ns).zip(1..);
+    let (takes_ns, number) = steps.find(|(takes_ns, _)| *takes_ns >= runs_ns)?;
+    let message = format!(
+        "step {number} of {} takes {}, and its workers have {} in all: no pass ends",
+        quoted_start(&set.name),
+        show_duration(takes_ns),
+        show_duration(runs_ns)
+    );
+    let hint = "a shorter step, or a longer `duration`".to_string();
+    let error = ValueError { message, hint };
+    Some(PhaseError { key: STEPS, label: "no pass would end", error })
 }
 
 /// Workers whose delay lasts as long as they run do nothing.
@@ -208,6 +242,21 @@ mod tests {
                 "use = \"steps\"\ndelay = \"1s\"\nfor = \"1s\"".to_string(),
                 Some("6:1: `steps` sleeps for 1s"),
             ),
+            (
+                "use = \"steps\"\nsteps = [\"burn 1ms\", \"sleep 4s|5s\"]".to_string(),
+                Some("6:1: step 2 of `steps` takes 4s, and its workers have 4s in all"),
+            ),
+            (
+                "use = \"steps\"\nsteps = [\"timer 2h\"]\nat = \"1s\"".to_string(),
+                Some("6:1: step 1 of `steps` takes 2h, and its workers have 2s in all"),
+            ),
+            ("use = \"steps\"\nsteps = [\"burn 3999ms|9s\"]".to_string(), None),
+            (
+                "use = \"steps\"\nsteps = [\"phase 1\", \"burn 1ms\", \"phase 1\", \"sleep 1h\"]".to_string(),
+                None,
+            ),
+            ("use = \"steps\"\nsteps = [\"part a\", \"burn 1h\"]\norder = \"a\"".to_string(), None),
+            (format!("{set}[[workload.set]]\nuse = \"steps\"\nsteps = [\"burn 1h\"]"), None),
             (
                 "name = \"m\"\n[[workload.set]]\nuse = \"steps\"\ndelay = \"9s\"\n[[workload.set]]\nuse = \"command\"\n\
                  command = [\"true\"]"

@@ -66,13 +66,13 @@ fn a_file_is_a_plan_that_a_person_can_read() {
 #[test]
 fn every_event_is_a_step() {
     let text = task(
-        r#""run" : 10, "runtime" : 20, "sleep" : 0, "run_long" : 86400000000,
+        r#""run" : 10, "runtime" : 20, "sleep" : 0, "run_long" : 4000000,
            "timer" : { "period" : 5 }, "timer0" : { "ref" : "uniqueA", "period" : 0 },
            "lock" : "m", "unlock" : "m", "signal" : "c", "broad" : "c", "barrier" : "b",
            "suspend" : "ignored", "resume" : "a", "sem_post" : "s", "sem_wait" : "s",
            "yield" : "", "mem" : 7, "iorun" : 8"#,
     );
-    let expected = "burn 10us,spin 20us,sleep 0ns,burn 24h,shared-timer unknown 5us,timer uniqueA 0ns,\
+    let expected = "burn 10us,spin 20us,sleep 0ns,burn 4s,shared-timer unknown 5us,timer uniqueA 0ns,\
                     lock m,unlock m,signal c,broadcast c,barrier b 1,suspend a,resume a,post s,take s,\
                     yield,memory 7B,output 8B";
     assert_eq!(steps(&text), [("a".to_string(), expected.to_string())]);

@@ -84,9 +84,24 @@ impl Times {
         }
     }
 
+    pub fn shortest_ns(&self) -> u64 {
+        self.0.iter().copied().min().unwrap_or_default()
+    }
+
     /// The time, where there is one alone.
     pub fn only_ns(&self) -> Option<u64> {
         if let [ns] = self.0[..] { Some(ns) } else { None }
+    }
+}
+
+impl Step {
+    /// How long it lasts at least, where it is done for the first time.
+    pub fn shortest_ns(&self) -> u64 {
+        match self {
+            Step::Burn(times) | Step::Sleep(times) => times.shortest_ns(),
+            Step::Spin(ns) | Step::Timer { period_ns: ns, .. } => *ns,
+            _ => 0,
+        }
     }
 }
 

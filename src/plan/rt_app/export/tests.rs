@@ -128,7 +128,10 @@ fn what_rt_app_cannot_hold_is_an_error_with_set_and_key() {
         (steps("\"read s\""), "`s` is written and read"),
         (steps("\"write s 2\""), "`s` is written and read"),
         (steps("\"sleep 1500ns\""), "whole microseconds, not 1500ns"),
-        (steps("\"burn 2147483648us\""), "have 32 bits, and 2147483648us does not fit"),
+        (
+            steps("\"phase 1\", \"yield\", \"phase 2\", \"burn 2147483648us\""),
+            "have 32 bits, and 2147483648us does not fit",
+        ),
         (set("delay = \"1500ns\""), "whole microseconds, not 1500ns"),
         (
             steps("\"timer t 1ms\", \"timer t 1ms absolute\""),
