@@ -4,7 +4,7 @@
 //! the first slowest. Axes of a plain workload are named `param`, those of `[[workload.set]]` and
 //! `[[workload.background]]` `SET.param`. `count` and `workers` next to sets hold for all sets (not
 //! background) that have none of their own. `load` gives `count` as a multiple of the pool's CPUs. Knobs of a
-//! set are not axes: plans compare variants.
+//! set are not axes: plans compare variants. `rate` next to sets holds for those of the workload `steps`.
 
 use toml::Spanned;
 use toml::de::DeValue;
@@ -13,7 +13,7 @@ use crate::model::{
     Advice, CgroupPath, Direction, Field, Importance, Kind, OUTPUT_UNITS, OutputMetric,
     OutputPlace, Params, Unit, Value, solo_name,
 };
-use crate::workload::{self, DISTRIBUTIONS, METRIC, PLACES, Spec, Workload, may_be_in_name};
+use crate::workload::{self, DISTRIBUTIONS, METRIC, PLACES, RATE, Spec, Workload, may_be_in_name};
 
 use super::cgroups::Cgroups;
 use super::changes::{Context, SetChanges};
@@ -253,14 +253,25 @@ impl<'w> Reader<'w, '_> {
                 self.faults.add(&entry.key_span, message, "not with sets", hint);
             }
         }
+        let fields = || SET.iter().chain([&RATE]);
         let own: Vec<(usize, Vec<&'static str>)> = set_tables
             .into_iter()
             .filter_map(|table| {
-                let own = names(SET).into_iter().filter(|name| table.has(name)).collect();
+                let names = fields().map(|field| field.name);
+                let own = names.filter(|name| table.has(name)).collect();
                 Some((self.set(table, false, sets)?, own))
             })
             .collect();
-        for field in SET {
+        let mut known = known_keys(&["name", "set", "background"], &[WORKLOAD, SET]);
+        for field in fields() {
+            let taking = |(index, _): &&(usize, _)| takes(&sets.sets[*index], field);
+            let own: Vec<_> = own.iter().filter(taking).collect();
+            if field.name == RATE.name {
+                if own.is_empty() {
+                    continue;
+                }
+                known.push(RATE.name);
+            }
             let heirs: Vec<usize> = own
                 .iter()
                 .filter(|(_, own)| !own.iter().any(|own| has_the_meaning(own, field.name)))
@@ -274,7 +285,6 @@ impl<'w> Reader<'w, '_> {
             // A value here replaces the default that a set was given.
             self.fields(&mut table, std::slice::from_ref(field), &heirs, "", sets);
         }
-        let known = known_keys(&["name", "set", "background"], &[WORKLOAD, SET]);
         table.finish(&known, "a workload with sets", self.faults);
     }
 
@@ -354,7 +364,8 @@ impl<'w> Reader<'w, '_> {
                 }
                 _ => table::points(&field.kind, entry.value, self.faults),
             };
-            sets.loads.extend(points.as_ref().map(|points| Load::new(points, entry.value.span())));
+            let loads = points.as_ref().filter(|_| HOW_MANY.contains(&field.name));
+            sets.loads.extend(loads.map(|points| Load::new(points, entry.value.span())));
             sets.phases.extend(PhaseKey::new(field.name, indices, &entry.key_span));
             sets.take(field.name, indices, prefix, points, entry.key_span.start);
         }
@@ -601,6 +612,10 @@ fn is_taken(spec: &Spec, name: &str) -> bool {
         || PLACES.contains(&name)
         || names(SET).contains(&name)
         || names(spec.params).contains(&name)
+}
+
+fn takes(set: &Set, field: &Field) -> bool {
+    SET.iter().chain(set.workload.spec().params).any(|own| own.name == field.name)
 }
 
 fn has_the_meaning(own: &str, field: &str) -> bool {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::model::{Field, Kind, MAX_POOL_NAME_BYTES, PLAN_SCHEMA};
 use crate::variant;
-use crate::workload::{DISTRIBUTIONS, METRIC, Spec};
+use crate::workload::{DISTRIBUTIONS, METRIC, RATE, Spec};
 
 use super::fields::{
     AT, CGROUP, CHANGE, CHANGE_AT, EXPECT, FINDING, Known, LAB, LAB_MODEL, LLCS, MAX_CHANGES,
@@ -30,7 +30,7 @@ fn schema_of(words: &Words) -> Json {
             let more = more.chain([("background".to_string(), reference("sets"))]);
             set_table(spec, &words.programs, more.collect())
         })
-        .chain(std::iter::once(workload_of_sets()));
+        .chain([workload_of_sets("set"), workload_of_sets("use")]);
     let sets = specs.iter().map(|spec| set_table(spec, &words.programs, Map::new()));
     let mut variant = properties(&words.knobs, &schema_of_axis);
     variant.insert("name".to_string(), reference("name"));
@@ -205,13 +205,20 @@ fn parameters() -> Json {
     })
 }
 
-fn workload_of_sets() -> Json {
+/// `key`: `set`, or `use` for those of a file of rt-app.
+fn workload_of_sets(key: &str) -> Json {
     let mut keys = properties(SET, &schema_of_axis);
+    keys.extend(properties(&[RATE], &schema_of_axis));
     keys.extend(with_llcs(WORKLOAD));
     keys.insert("name".to_string(), reference("name"));
-    keys.insert("set".to_string(), reference("sets"));
     keys.insert("background".to_string(), reference("sets"));
-    table(keys, &["name", "set"])
+    let about = "a file of rt-app next to the plan";
+    let sets = match key {
+        "use" => json!({ "type": "string", "pattern": r"\.json$", "description": about }),
+        _ => reference("sets"),
+    };
+    keys.insert(key.to_string(), sets);
+    table(keys, &["name", key])
 }
 
 fn table(properties: Map<String, Json>, required: &[&str]) -> Json {

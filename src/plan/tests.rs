@@ -466,6 +466,10 @@ fn wrong_sets() {
             &["4:1: unknown key `threads` in a workload with sets"],
         ),
         (
+            &mix("name = \"m\"\nrate = \"2x\"\n[[workload.set]]\nuse = \"web\""),
+            &["4:1: unknown key `rate` in a workload with sets"],
+        ),
+        (
             &mix("name = \"m\"\n[[workload.set]]\nuse = \"web\"\n[[workload.set]]\nuse = \"web\""),
             &["7:7: a second set is named `web`"],
         ),
@@ -1308,7 +1312,8 @@ fn the_schema_names_every_key_that_the_parser_takes() {
         assert_eq!(keys(&at), sorted([SET_KEYS.to_vec(), own].concat()));
     }
     let at = format!("/properties/workload/items/anyOf/{}/properties", workload::registry().len());
-    let of_sets = [vec!["name", "set", "background"], fields(WORKLOAD), fields(SET)].concat();
+    let of_sets =
+        [vec!["name", "set", "background", "rate"], fields(WORKLOAD), fields(SET)].concat();
     assert_eq!(keys(&at), sorted(of_sets));
     assert_eq!(keys("/$defs/knobs/properties"), sorted(fields(&variant::set_fields())));
 }

@@ -96,6 +96,22 @@ fn work_is_kept_and_waits_for_a_cpu_are_not() {
     assert_eq!(sets[1].2, "a*99");
 }
 
+#[test]
+fn all_roles_of_a_plan_have_one_rate() {
+    let tasks = [traced(1, "app", "timer"), traced(2, "app", "app")];
+    let text = capture(&pair(), &tasks, true).unwrap().text;
+    let asked = text.replace("[[workload]]\n", "[[workload]]\nrate = [\"1x\", \"2x\"]\n");
+    let works = |text: &str| plan::parse("p", text, None, Default::default()).expect(text).works;
+    let labels: Vec<String> = works(&asked).iter().map(|work| work.label()).collect();
+    assert!(labels[1].ends_with(" rate=2x") && labels.len() == 2, "{labels:?}");
+    let sleep_ns = |work: &crate::model::Work| {
+        let script = crate::workload::step_script(&work.sets[1].params).unwrap();
+        script.steps().next().unwrap().shortest_ns()
+    };
+    let [once, twice] = &works(&asked)[..] else { panic!("{asked}") };
+    assert_eq!((sleep_ns(once), sleep_ns(twice)), (sleep_ns(&works(&text)[0]), sleep_ns(once) / 2));
+}
+
 /// Thread 1 is woken once by a timer, and thread 2 is born and works three times; then both sleep to the end.
 #[test]
 fn what_was_seen_once_comes_once() {

@@ -84,6 +84,10 @@ impl Times {
         }
     }
 
+    fn map(&mut self, change: impl Fn(u64) -> u64) {
+        self.0.iter_mut().for_each(|ns| *ns = change(*ns));
+    }
+
     pub fn shortest_ns(&self) -> u64 {
         self.0.iter().copied().min().unwrap_or_default()
     }
@@ -268,6 +272,19 @@ impl Script {
         Ok(place_in(&mut self.things, is_it, || (sort, name.to_string())))
     }
 
+    /// With its wakeups by time so many times as often: sleeps and periods are as much shorter.
+    pub fn at_rate(mut self, rate: f64) -> Script {
+        let shorter = |ns: u64| (ns as f64 / rate).round().min(MAX_STEP_NS as f64) as u64;
+        for step in self.phases.iter_mut().flat_map(|phase| &mut phase.steps) {
+            match step {
+                Step::Sleep(times) => times.map(shorter),
+                Step::Timer { period_ns, .. } => *period_ns = shorter(*period_ns),
+                _ => {}
+            }
+        }
+        self
+    }
+
     /// Whether its workers read this thing, as a pipe.
     pub fn reads(&self, thing: usize) -> bool {
         self.is_pipe(thing) && self.steps().any(|step| *step == Step::Take(thing))
@@ -405,6 +422,16 @@ mod tests {
         let post = |semaphore, times| Step::Post { semaphore, times };
         assert_eq!(third.steps[4..], [Step::Burn(drawn), post(4, 3), Step::Take(5), post(5, 1)]);
         assert_eq!(third.steps[2], Step::Policy { policy: Some(Policy::Fifo), priority: 50 });
+    }
+
+    #[test]
+    fn a_rate_divides_the_times_that_pass_without_work() {
+        let script = |steps: &[&str]| Script::read(steps).unwrap();
+        let written = ["burn 2ms|4ms", "sleep 2ms|5ms", "spin 2ms", "phase 2", "timer t 3ms"];
+        let twice = ["burn 2ms|4ms", "sleep 1ms|2500us", "spin 2ms", "phase 2", "timer t 1500us"];
+        assert_eq!(script(&written).at_rate(2.0), script(&twice));
+        assert_eq!(script(&twice).at_rate(0.5), script(&written));
+        assert_eq!(script(&["sleep 1h"]).at_rate(1e-300), script(&["sleep 24h"]));
     }
 
     #[test]

@@ -41,6 +41,11 @@ pub const NAME: &str = "steps";
 /// The parameter whose time passes before the first step.
 pub const DELAY: &str = "delay";
 
+/// The parameter that makes the load larger or smaller.
+pub const RATE: Field = Field::new("rate", Kind::Times { max: 1_000.0 }).about(
+    "so many times as often by the clock: sleeps and timers are as much shorter, and work is the same",
+);
+
 const SPEC: Spec = Spec {
     name: NAME,
     about: "does a list of steps: burn, sleep, timers, locks, conditions, semaphores, barriers",
@@ -60,6 +65,7 @@ const SPEC: Spec = Spec {
         Field::new(DELAY, Kind::Duration { min_ns: 0, max_ns: MAX_STEP_NS })
             .about("each worker sleeps so long before its first step: shorter than the run")
             .default("0s"),
+        RATE,
         Field::new("inherit", Kind::Bool)
             .about("its locks lend the priority of those that wait to their holder")
             .default("false"),
@@ -151,11 +157,14 @@ impl Workload for Steps {
     }
 }
 
-/// The steps of a set with these parameters.
+/// The steps of a set with these parameters, at their rate.
 pub fn script(params: &Params) -> Result<Script, WorkloadError> {
     let list = params::value(params, language::STEPS, Value::as_list)?;
     let texts = list.iter().filter_map(Value::as_text);
-    Script::read(&texts.flat_map(|text| text.split(',')).map(str::trim).collect::<Vec<_>>())
+    let texts: Vec<&str> = texts.flat_map(|text| text.split(',')).map(str::trim).collect();
+    let script = Script::read(&texts)?;
+    let rate = params.get(RATE.name).and_then(Value::as_times);
+    Ok(script.at_rate(rate.unwrap_or(1.0)))
 }
 
 /// The order of its parts. Without one, steps have no parts.
