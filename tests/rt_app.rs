@@ -56,6 +56,22 @@ fn variants_are_compared_with_the_file_as_it_is() {
 }
 
 #[test]
+fn a_plan_names_a_file_next_to_it() {
+    let home = home();
+    std::fs::create_dir(home.at("sub")).unwrap();
+    std::fs::rename(home.at("app.json"), home.at("sub/app.json")).unwrap();
+    let plan = "schema = 1\n[measure]\nduration = \"200ms\"\nwarmup = \"0s\"\n[[workload]]\nname = \"mine\"\n\
+                use = \"app.json\"\n";
+    home.write("sub/plan.toml", plan);
+    home.ok("run sub/plan.toml -q --rounds 1");
+    let stored = home.ok("run last --print");
+    assert!(stored.contains("name = \"producer\"") && !stored.contains("app.json"), "{stored}");
+    std::fs::remove_file(home.at("sub/app.json")).unwrap();
+    let said = home.says(2, "run sub/plan.toml");
+    assert!(said.contains("cannot read the file of rt-app `sub/app.json`"), "{said}");
+}
+
+#[test]
 fn a_wrong_file_is_refused_with_the_place() {
     let home = Home::new();
     home.write("app.json", "{\n  \"tasks\" : { \"a\" : { \"run\" : 1, \"slep\" : 2 } } }\n");

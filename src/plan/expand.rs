@@ -25,6 +25,7 @@ use super::fields::{
 };
 use super::knobs::Knobs;
 use super::phases::PhaseKey;
+use super::rt_app::RT_APP;
 use super::similar::suggestion;
 use super::table::{
     self, Entry, Names, Points, Span, Table, fill_defaults, known_keys, quoted_start, section,
@@ -499,8 +500,13 @@ impl<'w> Reader<'w, '_> {
             let programs = self.words.programs.iter().map(|program| program.name.as_str());
             let known: Vec<&str> = known.chain(programs).collect();
             let message = format!("there is no workload {}", quoted_start(name));
-            let span = entry.value.span();
-            self.faults.add(&span, message, "not known here", suggestion(name, &known));
+            let hint = if name.ends_with(RT_APP) {
+                "a [[workload]] of a file has a name and no other sets: use = \"app.json\""
+                    .to_string()
+            } else {
+                suggestion(name, &known)
+            };
+            self.faults.add(&entry.value.span(), message, "not known here", hint);
         }
         found.map(|used| (used, entry.value.span()))
     }

@@ -68,25 +68,40 @@ pub fn load(named: &str) -> Result<PlanText, SessionError> {
         let name = format!("{named} as a plan, which --print shows");
         return Ok(PlanText { name, text: plan::from_rt_app(named, &text)? });
     }
+    let text = with_rt_app(named, text)?;
     Ok(PlanText { name: named.to_string(), text: with_programs(named, text)? })
+}
+
+/// A file that a plan names, with its text. `hint`: where it is not there.
+fn read_next_to(
+    named: &str,
+    (what, hint): (&str, &str),
+    file: String,
+) -> Result<(String, String), SessionError> {
+    let path = machine::next_to(named, &file);
+    read_text(&path).map(|text| (file, text)).map_err(|error| {
+        let text = format!("cannot read the {what} `{}`: {error}", clean_path(&path));
+        let hint = match error.kind() {
+            io::ErrorKind::NotFound => hint.to_string(),
+            _ => remedy::read(&path, &error),
+        };
+        SessionError::unread(text, hint, &error)
+    })
+}
+
+/// With the sets of the files of rt-app that it names.
+fn with_rt_app(named: &str, text: String) -> Result<String, SessionError> {
+    let what =
+        ("file of rt-app", "use = \"app.json\" is a file next to the plan; schedlab help rt-app");
+    let files = plan::rt_app_files(&text).into_iter();
+    let files = files.map(|file| read_next_to(named, what, file)).collect::<Result<Vec<_>, _>>()?;
+    Ok(plan::with_rt_app_files(&text, &files)?)
 }
 
 /// With the programs that it names by files next to it.
 fn with_programs(named: &str, text: String) -> Result<String, SessionError> {
-    let read = |file: String| {
-        let path = machine::next_to(named, &file);
-        read_text(&path).map(|program| (file, program)).map_err(|error| {
-            let text = format!("cannot read the program `{}`: {error}", clean_path(&path));
-            let hint = match error.kind() {
-                io::ErrorKind::NotFound => {
-                    "use = \"mine.toml\" is a file next to the plan; schedlab help commands"
-                        .to_string()
-                }
-                _ => remedy::read(&path, &error),
-            };
-            SessionError::unread(text, hint, &error)
-        })
-    };
+    let what =
+        ("program", "use = \"mine.toml\" is a file next to the plan; schedlab help commands");
     let (files, others) = plan::used(&text);
     let is_known = |name: &String| {
         workload::find(name).is_some() || plan::programs().iter().any(|known| known.name == *name)
@@ -99,6 +114,7 @@ fn with_programs(named: &str, text: String) -> Result<String, SessionError> {
             return Err(SessionError::usage(text, format!("use = \"{shown}.toml\"")));
         }
     }
-    let files = files.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let files = files.into_iter().map(|file| read_next_to(named, what, file));
+    let files = files.collect::<Result<Vec<_>, _>>()?;
     Ok(plan::with_program_files(&text, &files)?)
 }

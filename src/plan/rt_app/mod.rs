@@ -8,7 +8,9 @@ mod export;
 mod json;
 mod object;
 mod task;
+mod within;
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use toml::Value;
@@ -23,6 +25,7 @@ pub use export::{difference as rt_app_difference, to_rt_app};
 use json::{Json, Node};
 use object::Object;
 use task::{Defaults, Set};
+pub use within::{rt_app_files, with_rt_app_files};
 
 /// Keys that say how rt-app calibrates, logs and keeps its memory, and one of its oldest files.
 const IGNORED: &[&str] = &[
@@ -44,23 +47,31 @@ const MAX_MEMORY: i64 = 1 << 30;
 const FORKED: u64 = 100;
 const MAX_FORKED: u64 = 1_000;
 
+/// How files of rt-app end.
+pub const RT_APP: &str = ".json";
+
 /// Whether this is meant as a file of rt-app. No plan begins so.
 pub fn is_rt_app(name: &str, text: &str) -> bool {
     let text = text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
-    name.ends_with(".json") || ["{", "/*", "//"].iter().any(|begin| text.starts_with(begin))
+    name.ends_with(RT_APP) || ["{", "/*", "//"].iter().any(|begin| text.starts_with(begin))
 }
 
 /// The plan that does what the file says.
 pub fn from_rt_app(name: &str, text: &str) -> Result<String, PlanErrors> {
+    let (duration_s, sets) = read(name, text)?;
+    Ok(plan_text(name, duration_s, &sets))
+}
+
+/// The duration in seconds, and the sets.
+fn read(name: &str, text: &str) -> Result<(Option<i64>, Vec<Set>), PlanErrors> {
     let mut faults = Faults::default();
-    let plan = read(name, text, &mut faults);
-    match plan {
-        Some(plan) if faults.is_empty() => Ok(plan),
+    match read_noting(text, &mut faults) {
+        Some(read) if faults.is_empty() => Ok(read),
         _ => Err(faults.into_errors(name, text)),
     }
 }
 
-fn read(name: &str, text: &str, faults: &mut Faults) -> Option<String> {
+fn read_noting(text: &str, faults: &mut Faults) -> Option<(Option<i64>, Vec<Set>)> {
     if text.len() > MAX_TEXT_BYTES {
         let hint = format!("at most {MAX_TEXT_BYTES} bytes are read: is this the right file?");
         faults.add_of_all(format!("the file has {} bytes", text.len()), hint);
@@ -77,8 +88,7 @@ fn read(name: &str, text: &str, faults: &mut Faults) -> Option<String> {
         let hint = "{ \"tasks\" : { \"thread0\" : { \"run\" : 10000, \"sleep\" : 90000 } } }";
         return faults.refuse(&(0..1), "there are no `tasks`", "in this object", hint);
     };
-    let sets = sets(tasks, &defaults, faults)?;
-    Some(plan_text(name, duration_s, &sets))
+    Some((duration_s, sets(tasks, &defaults, faults)?))
 }
 
 fn globals(node: &Node, faults: &mut Faults) -> (Option<i64>, Defaults) {
@@ -186,41 +196,45 @@ fn plan_text(file: &str, duration_s: Option<i64>, sets: &[Set]) -> String {
         None => text += "# The file says no duration: --duration gives one.\n",
     }
     text += &format!("warmup = \"0s\"\n\n[[workload]]\nname = {}\n", quoted(&name));
-    let mut groups: Vec<&str> = Vec::new();
     for set in sets {
         text += "\n[[workload.set]]\n";
         if set.task != set.name {
             text += &format!("# {}\n", clean(&set.task));
         }
-        text += &format!("name = {}\nuse = \"steps\"\n", quoted(&set.name));
-        if set.count != 1 {
-            text += &format!("count = {}\n", set.count);
-        }
-        if let Some(loops) = set.loops {
-            text += &format!("loops = {loops}\n");
-        }
-        if set.delay_us > 0 {
-            text += &format!("delay = {}\n", quoted(&show_duration(set.delay_us as u64 * 1_000)));
-        }
-        if !set.knobs.is_empty() {
-            let knob = |(knob, value): &(&str, Value)| format!("{knob} = {value}");
-            let knobs: Vec<String> = set.knobs.iter().map(knob).collect();
-            text += &format!("knobs = {{ {} }}\n", knobs.join(", "));
-        }
-        for (key, value) in &set.keys {
-            text += &format!("{key} = {value}\n");
-            groups.extend(value.as_str().filter(|_| *key == "cgroup"));
-        }
-        let steps: Vec<String> =
-            set.steps.iter().map(|step| format!("  {},\n", quoted(step))).collect();
-        text += &format!("steps = [\n{}]\n", steps.concat());
+        text += &(keys(set, true).join("\n") + "\n");
     }
-    groups.sort_unstable();
-    groups.dedup();
-    for path in groups {
+    for path in groups(sets) {
         text += &format!("\n[cgroup.{}]\n", path.replace('/', "."));
     }
     text
+}
+
+/// The keys of a set with their values. `is_wide`: each step has a line.
+fn keys(set: &Set, is_wide: bool) -> Vec<String> {
+    let mut keys = vec![format!("name = {}", quoted(&set.name)), "use = \"steps\"".to_string()];
+    keys.extend((set.count != 1).then(|| format!("count = {}", set.count)));
+    keys.extend(set.loops.map(|loops| format!("loops = {loops}")));
+    let delay = || format!("delay = {}", quoted(&show_duration(set.delay_us as u64 * 1_000)));
+    keys.extend((set.delay_us > 0).then(delay));
+    if !set.knobs.is_empty() {
+        let knob = |(knob, value): &(&str, Value)| format!("{knob} = {value}");
+        let knobs: Vec<String> = set.knobs.iter().map(knob).collect();
+        keys.push(format!("knobs = {{ {} }}", knobs.join(", ")));
+    }
+    keys.extend(set.keys.iter().map(|(key, value)| format!("{key} = {value}")));
+    let steps: Vec<String> = set.steps.iter().map(|step| quoted(step)).collect();
+    keys.push(if is_wide {
+        format!("steps = [\n  {},\n]", steps.join(",\n  "))
+    } else {
+        format!("steps = [{}]", steps.join(", "))
+    });
+    keys
+}
+
+/// The paths of the cgroups that sets are in.
+fn groups(sets: &[Set]) -> BTreeSet<&str> {
+    let keys = sets.iter().flat_map(|set| &set.keys);
+    keys.filter(|(key, _)| *key == "cgroup").filter_map(|(_, value)| value.as_str()).collect()
 }
 
 #[cfg(test)]

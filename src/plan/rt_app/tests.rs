@@ -306,3 +306,34 @@ fn text_of_a_file_stays_text_in_the_plan() {
             && !is_rt_app("x.toml", "schema = 1")
     );
 }
+
+#[test]
+fn a_plan_has_the_sets_of_the_files_that_its_workloads_name() {
+    let file = r#"{ "global" : { "duration" : 6 }, "tasks" : {
+        "a" : { "instance" : 2, "delay" : 100, "policy" : "SCHED_BATCH", "run" : 10, "barrier" : "b" },
+        "b c" : { "loop" : 3, "taskgroup" : "/x/y", "phases" : { "p" : { "loop" : 2, "run" : 1 } } } } }"#;
+    let plan = "schema = 1\n[[workload]]\nname = \"one\"\nuse = \"dir/app.json\" # ours\n\
+                [[workload.background]]\nuse = \"spin\"\n[[workload]]\nname = \"two\"\n\
+                use = \"dir/app.json\"\ncount = 3\n[measure]\nduration = \"2s\"\n";
+    assert_eq!(rt_app_files(plan).into_iter().collect::<Vec<_>>(), ["dir/app.json"]);
+    let whole = with_rt_app_files(plan, &[("dir/app.json".to_string(), file.to_string())]).unwrap();
+    assert_eq!(whole.lines().nth(4), plan.lines().nth(4), "lines stay: {whole}");
+    let parsed = plan::parse("p.toml", &whole, None, Default::default());
+    let parsed = parsed.unwrap_or_else(|errors| panic!("{errors}\n{whole}"));
+    let alone = work(file).sets;
+    let [one, two] = &parsed.works[..] else { panic!("{whole}") };
+    assert_eq!((&one.sets[..2], one.sets.len()), (&alone[..], 3), "{whole}");
+    assert_eq!(two.sets.iter().map(|set| set.count).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(parsed.measure.duration_ns, 2_000_000_000);
+
+    let unnamed = plan.replace("name = \"two\"\n", "");
+    let unnamed = with_rt_app_files(&unnamed, &[("dir/app.json".to_string(), file.to_string())]);
+    let errors = plan::parse("p.toml", &unnamed.unwrap(), None, Default::default()).unwrap_err();
+    assert!(errors.to_string().contains("the workload has no `name`"), "{errors}");
+    let of_set = "schema = 1\n[[workload]]\nname = \"m\"\n[[workload.set]]\nuse = \"app.json\"\n";
+    assert!(rt_app_files(of_set).is_empty());
+    let errors = plan::parse("p.toml", of_set, None, Default::default()).unwrap_err();
+    assert!(errors.errors()[0].hint.contains("[[workload]]"), "{errors}");
+    let wrong = with_rt_app_files(plan, &[("dir/app.json".to_string(), "{ 3".to_string())]);
+    assert!(wrong.unwrap_err().to_string().starts_with("dir/app.json:1:3"));
+}

@@ -1,0 +1,58 @@
+//! Files of rt-app that a plan names: their sets take the place of `use = "app.json"`. Pure.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use toml::de::{DeTable, DeValue};
+
+use crate::plan::error::PlanErrors;
+
+use super::{RT_APP, groups, keys, read};
+
+/// The files of rt-app that the workloads of a plan name, each once.
+pub fn rt_app_files(plan: &str) -> BTreeSet<String> {
+    uses(plan).into_iter().map(|(file, _)| file).collect()
+}
+
+/// The plan with the sets of these files where it names them, in one line: errors show the lines of the plan.
+pub fn with_rt_app_files(plan: &str, files: &[(String, String)]) -> Result<String, PlanErrors> {
+    let mut whole = plan.to_string();
+    let mut cgroups: BTreeSet<String> = BTreeSet::new();
+    // From the end on, so that the places before stay.
+    for (name, span) in uses(plan).into_iter().rev() {
+        let Some((_, text)) = files.iter().find(|(file, _)| *file == name) else { continue };
+        let (_, sets) = read(&name, text)?;
+        let tables = sets.iter().map(|set| format!("{{ {} }}", keys(set, false).join(", ")));
+        let tables: Vec<String> = tables.collect();
+        whole.replace_range(span, &format!("set = [{}]", tables.join(", ")));
+        cgroups.extend(groups(&sets).into_iter().map(str::to_string));
+    }
+    let own: toml::Table = plan.parse().unwrap_or_default();
+    let is_there = |path: &String| {
+        let mut names = path.split('/');
+        names.try_fold(own.get("cgroup")?, |table, name| table.get(name))
+    };
+    for path in cgroups.iter().filter(|path| is_there(path).is_none()) {
+        whole = format!("{}\n\n[cgroup.{}]\n", whole.trim_end(), path.replace('/', "."));
+    }
+    Ok(whole)
+}
+
+/// Each file, and the place of the key that names it.
+fn uses(plan: &str) -> Vec<(String, Range<usize>)> {
+    let Ok(plan) = DeTable::parse(plan) else { return Vec::new() };
+    let Some(DeValue::Array(works)) = plan.get_ref().get("workload").map(|of| of.get_ref()) else {
+        return Vec::new();
+    };
+    let tables = works.iter().filter_map(|work| match work.get_ref() {
+        DeValue::Table(table) => table.iter().find(|(key, _)| key.get_ref() == "use"),
+        _ => None,
+    });
+    let named = tables.filter_map(|(key, value)| match value.get_ref() {
+        DeValue::String(name) if name.ends_with(RT_APP) => {
+            Some((name.to_string(), key.span().start..value.span().end))
+        }
+        _ => None,
+    });
+    named.collect()
+}
