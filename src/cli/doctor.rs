@@ -108,7 +108,12 @@ fn machines() -> Finding {
 fn measured() -> Finding {
     let why = "with it the lab has the delays of this machine: machine = \"twin\" in [lab]";
     match machine::known(&sys::environment(&Host::default())) {
-        Ok(twin) => finding(Level::Good, TWIN, format!("measured: {}", twin.name()), why, None),
+        Ok(twin) => {
+            let is_busy = twin.other_cpus().is_some();
+            let level = if is_busy { Level::Note } else { Level::Good };
+            let remedy = is_busy.then_some("schedlab twin");
+            finding(level, TWIN, format!("measured: {}", twin.name()), why, remedy)
+        }
         Err(_) => {
             let what = "this machine was not measured as it is".to_string();
             finding(Level::Note, TWIN, what, why, Some("schedlab twin"))

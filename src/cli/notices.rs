@@ -46,7 +46,8 @@ fn describe(notice: &Notice) -> Option<String> {
         }
         Notice::OtherLoad { cpus } => format!(
             "warning: others kept {cpus:.2} CPUs busy while the machine was measured, which \
-             lengthens what was measured; when it is quiet: schedlab twin"
+             lengthens what was measured, and the lab leaves out its jitter; when it is quiet: \
+             schedlab twin"
         ),
         Notice::SharedClock { instruction_ns, why } => format!(
             "warning: all virtual CPUs share one clock, at {instruction_ns} ns an instruction: \

@@ -190,6 +190,8 @@ fn of_model(twin: &Twin) -> Vec<(&'static str, Raw)> {
     if let Reading::Known(Spread { median_ns, p10_ns, p90_ns, .. }) = twin.cost(Cost::WorkBusy) {
         // Four fifths of a uniform distribution lie between its 10th and 90th percentile.
         let jitter = (p90_ns - p10_ns) / 1.6;
+        // Next to other load it is that load's, which no lab should have.
+        let jitter = if twin.other_cpus().is_some() { 0.0 } else { jitter };
         let times = [("slowdown", median_ns - 1e6, MAX_SLOWDOWN), ("jitter", jitter, MAX_JITTER)];
         given.extend(times.map(|(name, ns, max)| {
             let percent = (100.0 * ns / 1e6).clamp(0.0, max);
@@ -334,6 +336,11 @@ mod tests {
         let other = plan::lab("t", "[lab]\nmachine = \"m.toml\"\nllcs = 8", None).unwrap();
         assert_eq!(other.model.twin.as_deref(), Some("m.toml"), "what is to be read");
         assert_eq!(lab("").unwrap(), all, "it need not be named");
+        twin.other_load = Reading::Known(7.9);
+        let busy = plan::lab("t", "[lab]\nmachine = \"m.toml\"", Some(&twin)).unwrap().model;
+        assert_eq!(busy.stretch, Stretch { longer: 200, jitter: 0 }, "others made the jitter");
+        let named = busy.twin.unwrap();
+        assert!(named.contains("others kept 7.90 CPUs busy: without jitter"), "{named}");
     }
 
     #[test]

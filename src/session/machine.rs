@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::exec;
-use crate::model::{Advice, Environment, Lab, Problem, Reading, Twin, clean, clean_path, quoted};
+use crate::model::{Advice, Environment, Lab, Problem, Twin, clean, clean_path, quoted};
 use crate::plan;
 use crate::sys::replace::replace;
 use crate::sys::{self, Host, input, remedy};
@@ -18,8 +18,6 @@ pub const HERE: &str = "twin";
 const FILE: &str = "machine.toml";
 /// A machine's file is some kilobytes; a plan may name a file that has no end.
 const MAX_BYTES: u64 = 1 << 20;
-/// The most that others may keep busy, in CPUs, without a warning.
-const MAX_OTHER_LOAD: f64 = 0.1;
 
 /// The guests of a plan for the lab, with the machine that it names, or `machine` in its place: a file, or
 /// the word of this one. A dry run measures nothing: it has the delays of a machine that names none.
@@ -56,13 +54,20 @@ pub fn known(environment: &Environment) -> Result<Twin, SessionError> {
     }
 }
 
-/// This machine: from its file, else measured.
+/// This machine: from its file, else measured. What load of others lengthened serves this plan alone.
 fn here(dry_run: bool, db: &Database) -> Result<Option<Twin>, SessionError> {
     if let Ok(twin) = known(&sys::environment(&Host::default())) {
         return Ok(Some(twin));
     }
     db.notify(&Notice::MeasuringMachine { dry_run });
-    (!dry_run).then(|| measure(&own_file()?)).transpose()
+    if dry_run {
+        return Ok(None);
+    }
+    let twin = measured()?;
+    if twin.other_cpus().is_none() {
+        write(&twin, &own_file()?)?;
+    }
+    Ok(Some(twin))
 }
 
 pub fn own_file() -> Result<PathBuf, SessionError> {
@@ -93,21 +98,34 @@ pub fn read(path: &Path) -> Result<Twin, SessionError> {
 
 /// Measures this machine into a file.
 pub fn measure(path: &Path) -> Result<Twin, SessionError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let unwritable = |error: io::Error| SessionError::unwritten(path, &error);
-    folder.map_or(Ok(()), fs::create_dir_all).map_err(unwritable)?;
-    let twin = exec::measure_twin(&Host::default()).map_err(|error| {
-        SessionError::here(error.to_string(), error.hint().unwrap_or("schedlab doctor".into()))
-    })?;
-    replace(path, |out| out.write_all(twin.text().as_bytes())).map_err(unwritable)?;
+    // A folder that cannot be written shows before the measurement.
+    make_folder(path)?;
+    let twin = measured()?;
+    write(&twin, path)?;
     Ok(twin)
+}
+
+fn measured() -> Result<Twin, SessionError> {
+    exec::measure_twin(&Host::default()).map_err(|error| {
+        SessionError::here(error.to_string(), error.hint().unwrap_or("schedlab doctor".into()))
+    })
+}
+
+fn make_folder(path: &Path) -> Result<(), SessionError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let made = folder.map_or(Ok(()), fs::create_dir_all);
+    made.map_err(|error| SessionError::unwritten(path, &error))
+}
+
+fn write(twin: &Twin, path: &Path) -> Result<(), SessionError> {
+    make_folder(path)?;
+    let written = replace(path, |out| out.write_all(twin.text().as_bytes()));
+    written.map_err(|error| SessionError::unwritten(path, &error))
 }
 
 /// Reports load of other programs that lengthened what was measured.
 pub fn report_load(twin: &Twin, db: &Database) {
-    if let Reading::Known(cpus) = twin.other_load
-        && cpus > MAX_OTHER_LOAD
-    {
+    if let Some(cpus) = twin.other_cpus() {
         db.notify(&Notice::OtherLoad { cpus });
     }
 }

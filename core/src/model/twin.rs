@@ -16,6 +16,8 @@ pub const TWIN_VERSION: i64 = 1;
 /// The largest time in the file, either way: a difference of two may be below 0, and on a busy machine a thread
 /// waits for seconds.
 const MAX_NS: f64 = 100e9;
+/// The most that others may keep busy, in CPUs, while a machine is measured.
+const MAX_OTHER_LOAD: f64 = 0.1;
 
 /// A machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -273,10 +275,19 @@ impl Twin {
         self.cost(cost).known().map(|spread| spread.median_ns)
     }
 
-    /// `AMD EPYC, 2 CPUs, 6.18.44`.
+    /// `AMD EPYC, 2 CPUs, 6.18.44`, and the load next to which it was measured.
     pub fn name(&self) -> String {
         let cpu = self.cpu_model.as_ref().known().map_or("an unknown CPU", String::as_str);
-        format!("{cpu}, {} CPUs, {}", self.topology.cpus, self.kernel_release)
+        let name = format!("{cpu}, {} CPUs, {}", self.topology.cpus, self.kernel_release);
+        match self.other_cpus() {
+            Some(cpus) => format!("{name}, while others kept {cpus:.2} CPUs busy: without jitter"),
+            None => name,
+        }
+    }
+
+    /// The CPUs that others kept busy, where it lengthened what was measured.
+    pub fn other_cpus(&self) -> Option<f64> {
+        self.other_load.as_ref().known().copied().filter(|cpus| *cpus > MAX_OTHER_LOAD)
     }
 
     /// Whether it is this machine with this kernel, as far as is known.
