@@ -113,11 +113,17 @@ fn a_dry_run_says_what_turns_cannot_be_and_what_they_cut() {
     let shown = joined(&home.ok("run --dry-run plan.toml"));
     assert!(shown.contains(expected), "{shown}");
 
-    home.write("plan.toml", home.read("plan.toml").replace("batch", "idle"));
-    for words in [&["run", "--dry-run", "plan.toml"][..], &["run", "plan.toml"]] {
-        let message = stderr(&ended(home.unprivileged().args(words), 3));
-        let expected =
-            "variants cannot take turns: policy: SCHED_OTHER was refused (EPERM, leaving";
-        assert!(message.contains(expected), "{words:?}: {message}");
+    let batch = home.read("plan.toml");
+    for (knob, why) in [
+        ("policy = \"idle\"", "policy: SCHED_OTHER was refused (EPERM, leaving"),
+        ("nice = 5", "nice: nice 0 was refused (EPERM"),
+    ] {
+        home.write("plan.toml", batch.replace("policy = \"batch\"", knob));
+        for words in [&["run", "--dry-run", "plan.toml"][..], &["run", "plan.toml"]] {
+            let message = stderr(&ended(home.unprivileged().args(words), 3));
+            let expected = format!("variants cannot take turns: {why}");
+            assert!(message.contains(&expected), "{words:?}: {message}");
+            assert_eq!(message.contains("leave out `turns`"), knob.contains("nice"), "{message}");
+        }
     }
 }

@@ -7,15 +7,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::iter::once;
 
 use crate::model::{
-    Cell, Cgroup, KnobReading, Reading, SetChange, Value, WorkerSet, clean, show_duration,
+    Advice, Cell, Cgroup, KnobReading, Reading, SetChange, Value, WorkerSet, clean, show_duration,
 };
 use crate::sys::cgroup::{self, CgroupError, Controller, Place, Version};
 use crate::sys::host::error_text;
 use crate::sys::sched::Policy;
 use crate::sys::scheduler::is_foreign;
+use crate::sys::thread::OrdinaryError;
 use crate::sys::{Host, sched, scheduler, thread};
 
 use super::error::{Cause, SettingError};
+use super::hints::AS_ROOT;
 use super::live::LiveSettings;
 use super::pool::{Form, sets_cpu};
 use super::setting::{NO_SLICE, policy_name};
@@ -27,6 +29,7 @@ use super::{
 
 /// A thread that cannot be made.
 const SEE_LIMITS: &str = "see what limits threads: ulimit -u";
+const NICE: &str = "nice";
 
 /// All problems of `cell` here: of its pool and of its variant's knobs, in the order of the registry, then of its
 /// worker sets.
@@ -89,7 +92,7 @@ fn check_changes(knobs: &BTreeMap<String, Value>, set: &WorkerSet) -> Result<(),
         all.push(LiveSettings::new(&after, [].into_iter())?);
     }
     let own = sched::own_tid;
-    let refused = on_trial_thread(move || {
+    let refused = on_trial_thread(move |_| {
         let apply = |one: &LiveSettings| one.apply_cpus(own()).and_then(|()| one.apply(own()));
         all.iter().find_map(|one| apply(one).err()).into_iter().collect()
     });
@@ -263,7 +266,7 @@ fn check_kernel(host: &Host, setting: CgroupSetting) -> Result<(), SettingError>
 
 /// Applies task knobs in a thread made for it, which reads them back and ends.
 fn trial(tasks: BTreeMap<String, Value>) -> Vec<Missing> {
-    on_trial_thread(move || {
+    on_trial_thread(move |_| {
         let refused = try_on_self(&tasks);
         let knobs: BTreeSet<&String> = refused.iter().map(|missing| &missing.knob).collect();
         let readings = if refused.is_empty() { read_task(&tasks, 0) } else { Vec::new() };
@@ -283,24 +286,30 @@ pub fn check_turns(cells: &[Cell]) -> Result<(), Missing> {
             LiveSettings::new(&merged(&cell.variant.knobs, &set.knobs), others)
         });
         let settings = settings.collect::<Result<Vec<_>, _>>()?;
-        let refused = on_trial_thread(move || {
+        let refused = on_trial_thread(move |begun| {
+            if let Err(kept @ OrdinaryError::Kept { .. }) = begun {
+                let hint = kept.hint().map(String::from).unwrap_or_default();
+                return vec![Missing { knob: NICE.to_string(), message: kept.to_string(), hint }];
+            }
             let round = settings.iter().chain(settings.first());
             round.filter_map(|one| one.apply(sched::own_tid()).err()).collect()
         });
-        if let Some(first) = refused.into_iter().next() {
+        if let Some(mut first) = refused.into_iter().next() {
+            if first.knob == NICE && first.hint == AS_ROOT {
+                first.hint += "; or leave out `turns`: each run then begins at its own nice";
+            }
             return Err(first);
         }
     }
     Ok(())
 }
 
-fn on_trial_thread(attempt: impl FnOnce() -> Vec<Missing> + Send + 'static) -> Vec<Missing> {
-    let attempt = move || {
-        // Workers begin like this. Some schedulers (MuQSS) let threads inherit a real-time policy although they
-        // must not.
-        _ = thread::become_ordinary();
-        attempt()
-    };
+/// `attempt` hears whether the thread begins as workers do.
+fn on_trial_thread(
+    attempt: impl FnOnce(Result<(), OrdinaryError>) -> Vec<Missing> + Send + 'static,
+) -> Vec<Missing> {
+    // Some schedulers (MuQSS) let threads inherit a real-time policy although they must not.
+    let attempt = move || attempt(thread::become_ordinary());
     let thread = std::thread::Builder::new().name("knob-trial".to_string()).spawn(attempt);
     let failed = |why: String| {
         let (message, hint) = (format!("a thread to try it on {why}"), SEE_LIMITS.to_string());

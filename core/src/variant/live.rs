@@ -32,6 +32,7 @@ impl LiveSettings {
         let named = settings(knobs)?.into_iter().map(|(_, _, setting)| setting);
         let mut wishes = Wishes::from_settings(named);
         wishes.policy.get_or_insert(Policy::Other);
+        wishes.nice.get_or_insert(0);
         let mut attr = wishes.attr(&Attr::default())?;
         for other in others {
             for (knob, flag, clamp) in [
@@ -49,8 +50,10 @@ impl LiveSettings {
 
     /// Gives thread `tid` these settings. Allocates only where the kernel refuses them.
     pub fn apply(&self, tid: i32) -> Result<(), Missing> {
-        sched::set_attr(tid, &self.attr)
-            .map_err(|error| self.wishes.attr_refused(&Attr::default(), &error))
+        sched::set_attr(tid, &self.attr).map_err(|error| {
+            let now = sched::attr(tid).unwrap_or_default();
+            self.wishes.attr_refused(&now, &error)
+        })
     }
 
     /// Moves thread `tid` to the CPUs of its affinity, if it has one.

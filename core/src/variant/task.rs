@@ -99,7 +99,7 @@ pub(super) struct Wishes {
     runtime_ns: Option<u64>,
     deadline_ns: Option<u64>,
     period_ns: Option<u64>,
-    nice: Option<i32>,
+    pub nice: Option<i32>,
     slice_ns: Option<u64>,
     uclamp_min: Option<u32>,
     uclamp_max: Option<u32>,
@@ -191,7 +191,9 @@ impl Wishes {
             ),
             (_, Some(policy)) if !policy.is_fair() => self.policy_refused(policy, error),
             (Some(libc::EPERM | libc::EACCES), _) if self.nice.is_some_and(|n| n < now.nice) => {
-                nice_refused(self.nice.unwrap_or(now.nice), error)
+                let mut refused = nice_refused(self.nice.unwrap_or(now.nice), error);
+                refused.message += &format!(", and the thread has nice {}", now.nice);
+                refused
             }
             (Some(libc::EPERM), _) if self.uclamp_min.or(self.uclamp_max).is_some() => missing(
                 clamp,
