@@ -191,9 +191,13 @@ fn what_is_not_decided_has_its_bound_rounded_up() {
         ("throughput", Unit::OpsPerS, Distance::Ratio(0.51), None),
         ("wakeup_p99", Unit::Ns, Distance::Ratio(0.51), Some("51 %")),
         ("wakeup_p99", Unit::Ns, Distance::Ratio(1.01), None),
-        ("wakeup_p99", Unit::Ns, Distance::Difference(1_234_000.0), Some("1.3 ms")),
         ("misses", Unit::Ratio, Distance::Difference(0.0091), Some("0.0091")),
+        ("throughput", Unit::OpsPerS, Distance::Difference(0.45), Some("0.45 /s")),
+        ("throughput", Unit::OpsPerS, Distance::Difference(0.7), None),
+        ("wakeup_p99", Unit::Ns, Distance::Difference(0.7), Some("0.70 ns")),
+        ("wakeup_p99", Unit::Ns, Distance::Difference(1_234_000.0), None),
     ];
+    // The mean of the baseline is 1.
     for (metric, unit, distance, expected) in cases {
         let noise = testing::open(Why::Noise, Rounds::Number(9));
         let mut cell = testing::values(1.0, 0.1).judged(noise, 1.0, 0.9, 1.1);
@@ -202,6 +206,11 @@ fn what_is_not_decided_has_its_bound_rounded_up() {
         assert_eq!(bound(&row, &row.cells[1]).as_deref(), *expected, "{metric} {distance:?}");
         let word = expected.map_or("open".to_string(), |bound| format!("<{bound}"));
         assert_eq!(verdict(&testing::ordinary(), &row, &row.cells[1]), Some(word));
+        let mut of_zero = row.clone();
+        of_zero.cells[0] = testing::values(0.0, 0.1);
+        if let Distance::Difference(_) = distance {
+            assert!(bound(&of_zero, &of_zero.cells[1]).is_some(), "a part of nothing: {metric}");
+        }
     }
 }
 

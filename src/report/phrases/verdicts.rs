@@ -82,26 +82,35 @@ fn is_spoilt(analysis: &Analysis, row: &Row, cell: &Cell) -> bool {
         && analysis.counts_spoilt(row)
 }
 
-/// A bound of a ratio beyond this says nothing that a reader could use, or of a tail latency beyond the
-/// second.
+/// A bound beyond this part of the baseline says nothing that a reader could use, or of a tail latency beyond
+/// the second.
 const MAX_BOUNDS: [f64; 2] = [0.5, 1.0];
 
 /// The bound of a cell that is not decided: `6.1 %`, `0.4 ms`. `None` where it has none, or one that is
 /// too far out to be of use.
 pub fn bound(row: &Row, cell: &Cell) -> Option<String> {
-    match cell.judged?.bound? {
-        Distance::Ratio(bound) => {
-            let max = MAX_BOUNDS[usize::from(row.kind.is_tail_latency())];
-            (bound <= max).then(|| format!("{} %", rounded_up(100.0 * bound)))
-        }
+    let bound = cell.judged?.bound?;
+    let max = MAX_BOUNDS[usize::from(row.kind.is_tail_latency())];
+    if relative(row, bound) > max {
+        return None;
+    }
+    Some(match bound {
+        Distance::Ratio(bound) => format!("{} %", rounded_up(100.0 * bound)),
         Distance::Difference(bound) => {
             let scale = Scale::for_values(row.kind.unit, Some(bound));
-            Some(
-                format!("{} {}", rounded_up(scale.scaled(bound)), scale.suffix)
-                    .trim_end()
-                    .to_string(),
-            )
+            let text = format!("{} {}", rounded_up(scale.scaled(bound)), scale.suffix);
+            text.trim_end().to_string()
         }
+    })
+}
+
+/// A bound as a part of the baseline's mean. Where that is 0 nothing is large.
+fn relative(row: &Row, bound: Distance) -> f64 {
+    let mean = row.cells.first().and_then(|baseline| baseline.mean).unwrap_or_default().abs();
+    match bound {
+        Distance::Ratio(bound) => bound,
+        Distance::Difference(bound) if mean > 0.0 => bound / mean,
+        Distance::Difference(_) => 0.0,
     }
 }
 
