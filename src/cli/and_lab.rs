@@ -28,8 +28,9 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let request = args.request(args.plan_source()?, Purpose::Run);
     let stored = args.stored_source().map(|source| stored_plan(args, source)).transpose()?;
     let of_lab = lab_request(args, &request.plan, stored.as_ref())?;
-    // Fails before anything is measured here.
-    let dry = prepared(Request { dry_run: true, quiet: true, ..of_lab.clone() })?;
+    // Fails before anything is measured here, or said of this machine.
+    let db = if args.dry_run { of_lab.db.clone() } else { of_lab.db.silent() };
+    let dry = prepared(Request { dry_run: true, quiet: true, db, ..of_lab.clone() })?;
     dry.check_cells()?;
     // Rounds that are added to it begin it again.
     let is_whole = request.measure.rounds.is_none()

@@ -27,6 +27,11 @@ impl Database {
         Database { path: Some(path.to_path_buf()), ..self.clone() }
     }
 
+    /// The same one, and nobody hears.
+    pub fn silent(&self) -> Database {
+        Database { listener: None, ..self.clone() }
+    }
+
     pub fn path(&self) -> Result<PathBuf, SessionError> {
         match &self.path {
             Some(path) => Ok(path.clone()),
