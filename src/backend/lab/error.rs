@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::exec::XenError;
 use crate::model::Advice;
-use crate::model::{CpuSet, GuestFacts, clean};
+use crate::model::{CpuSet, GuestFacts, clean, quoted};
 use crate::sys::child;
 use crate::variant::Missing;
 use crate::variant::scx::SchedulerError;
@@ -107,6 +107,10 @@ impl LabError {
 impl Advice for LabError {
     fn hint(&self) -> Option<Cow<'_, str>> {
         Some(match self {
+            Self::Io { path, source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
+                let path = clean(&quoted(&path.to_string_lossy()));
+                format!("a folder has to be there, or nothing: ls -ld {path}").into()
+            }
             Self::Io { .. } | Self::Encode(_) => return None,
             Self::Input { path, source } => remedy::read(path, source).into(),
             Self::KernelsFile { .. } => "leave it out of `files`".into(),

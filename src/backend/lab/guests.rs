@@ -49,6 +49,14 @@ const MAX_HELD_BYTES: u64 = 64 << 20;
 /// QEMU counts the bytes of a file for its guest in 32 bits.
 const MAX_ARCHIVE_BYTES: u64 = 3 << 30;
 
+/// Why booted machines are of no use to other plans, each reason once.
+#[derive(Default)]
+struct AllNotSaved {
+    all: Vec<NotSaved>,
+    /// How many of them were taken.
+    taken: usize,
+}
+
 pub struct GuestManager {
     /// Machines that make copies of themselves, by the digest of their state; `None`: it cannot.
     templates: Mutex<HashMap<String, Option<Arc<Template>>>>,
@@ -79,8 +87,7 @@ pub struct GuestManager {
     snapshots: Mutex<HashMap<(String, u8), SnapshotSlot>>,
     /// Machines of earlier processes; `None` if no run will be made.
     saved: Option<SavedMachines>,
-    /// Why booted machines are of no use to other plans, until that is taken.
-    not_saved: Mutex<Vec<NotSaved>>,
+    not_saved: Mutex<AllNotSaved>,
     /// The library that is loaded into QEMU.
     library: File,
     /// Why virtual CPUs share one clock, if they should have their own.
@@ -205,7 +212,10 @@ impl GuestManager {
 
     /// Why booted machines are of no use to other plans; once.
     pub fn take_not_saved(&self) -> Vec<NotSaved> {
-        std::mem::take(&mut *lock(&self.not_saved))
+        let mut not_saved = lock(&self.not_saved);
+        let new = not_saved.all.split_at(not_saved.taken).1.to_vec();
+        not_saved.taken = not_saved.all.len();
+        new
     }
 
     pub fn emulator(&self) -> &str {

@@ -16,12 +16,13 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
 use super::results::{by_age, remove_if_there};
+use crate::backend::NotSaved;
 use crate::model::{GuestFacts, GuestTime};
 use crate::sys::replace::replace;
-use crate::sys::{self, input};
+use crate::sys::{self, input, remedy};
 
 /// All saved machines of a user. A machine of 512 MiB takes some 55 MB.
-const MAX_BYTES: u64 = 2 << 30;
+pub const MAX_BYTES: u64 = 2 << 30;
 const MAGIC: &[u8; 8] = b"MACHINE3";
 const BLOCK_BYTES: usize = 1 << 20;
 /// Facts of a guest with hundreds of CPUs are smaller.
@@ -55,7 +56,7 @@ pub struct SavedMachine {
     pub bytes: u64,
     /// When it was saved or copied last.
     pub used_at: SystemTime,
-    /// `None`: saved by an earlier schedlab, or damaged.
+    /// `None`: the file is damaged, or in the format of another schedlab.
     pub summary: Option<MachineSummary>,
 }
 
@@ -82,6 +83,15 @@ impl SavedMachines {
 
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Why [`SavedMachines::put`] failed, with the way out.
+    pub fn not_kept(&self, error: &io::Error) -> NotSaved {
+        let folder = self.folder.display();
+        let remedy = remedy::write_own("XDG_CACHE_HOME", &self.folder.join("x"), error);
+        NotSaved::NotKept(format!(
+            "{folder}: {error}; hint: {remedy}; what is kept: schedlab cache"
+        ))
     }
 
     /// The one that was used last comes first.

@@ -270,7 +270,7 @@ impl GuestManager {
             && let summary = self.summary(machine, probes)
             && let Err(error) = saved.put(digest, (&summary, &made.quiet), &made.state)
         {
-            self.note(NotSaved::NotKept(error.to_string()));
+            self.note(saved.not_kept(&error));
         }
         // If the host ended it, the next caller tries again.
         let is_to_stay =
@@ -282,7 +282,10 @@ impl GuestManager {
     }
 
     fn note(&self, why: NotSaved) {
-        lock(&self.not_saved).push(why);
+        let mut not_saved = lock(&self.not_saved);
+        if !not_saved.all.contains(&why) {
+            not_saved.all.push(why);
+        }
     }
 
     fn summary(&self, machine: &MachineConfig, probes: Option<&[String]>) -> MachineSummary {
