@@ -883,7 +883,13 @@ fn what_the_lab_keeps_is_listed_and_removed() {
         std::fs::write(path, vec![b'x'; bytes * 1000]).unwrap();
     }
     let listed = home.ok("cache");
-    for line in ["booted machines  2       1.5 MB", "abc1", "abd2", "cache rm stale"] {
+    for line in [
+        "booted machines  2       1.5 MB of at most 2 GiB",
+        "abc1",
+        "abd2",
+        "ago, damaged",
+        "cache rm stale",
+    ] {
         assert!(listed.contains(line), "{line}: {listed}");
     }
     assert!(home.ok("doctor").contains("2 booted machines, 1.5 MB"));
@@ -898,4 +904,8 @@ fn what_the_lab_keeps_is_listed_and_removed() {
     assert_eq!(removed, "removed 1 booted machine, 0.5 MB\nremoved 1 result, 0.0 MB\n");
     let left = ["machines", "results"].map(|of| std::fs::read_dir(cache.join(of)).unwrap().count());
     assert_eq!(left, [0, 0]);
+    std::fs::remove_dir(cache.join("machines")).unwrap();
+    std::fs::write(cache.join("machines"), "").unwrap();
+    let said = home.says(3, "cache");
+    assert!(said.contains("machines: Not a directory") && said.contains("hint: "), "{said}");
 }

@@ -7,7 +7,9 @@ use clap::{Args, Subcommand};
 
 use crate::backend::BackendError;
 use crate::backend::lab::LabError;
-use crate::backend::lab::kept::{Kept, MachineSummary, SavedMachine, program_digest};
+use crate::backend::lab::kept::{
+    Kept, MAX_MACHINES_BYTES, MachineSummary, SavedMachine, program_digest,
+};
 use crate::backend::lab::kernel::{Cache, Entry};
 use crate::report::numbers::counted;
 use crate::report::{clean, rough_time};
@@ -21,8 +23,13 @@ const ID_CHARS: usize = 8;
 const SECONDS_OF_DAY: u64 = 86_400;
 const MACHINES: &str = "machines";
 const STALE: &str = "stale";
+const DAMAGED: &str = "damaged";
 const RESULTS: &str = "results";
-const NOTE: &str = "stale: of another build of schedlab, which this one cannot take:";
+/// Words behind machines that no plan of this schedlab takes.
+const NOTES: [(&str, &str); 2] = [
+    (STALE, "stale: of another build of schedlab, which this one cannot take"),
+    (DAMAGED, "damaged: cut off, changed or not in this schedlab's format"),
+];
 
 #[derive(Args)]
 pub struct CacheArgs {
@@ -34,8 +41,8 @@ pub struct CacheArgs {
 enum Action {
     /// Remove booted machines or results
     Rm {
-        /// `machines`: all of them; `stale`: those of other builds of schedlab; `results`: those of exact runs;
-        /// or a machine by the beginning of its name
+        /// `machines`: all of them; `stale`: those of other builds of schedlab, and damaged ones; `results`: those
+        /// of exact runs; or a machine by the beginning of its name
         #[arg(required = true, value_name = "machines|stale|results|NAME")]
         what: Vec<String>,
     },
@@ -55,21 +62,32 @@ pub fn run(args: &CacheArgs) -> Result<(), Failure> {
     }
 }
 
-/// The machines, and which of them this schedlab can take.
-fn machines(kept: &Kept) -> Result<Vec<(SavedMachine, bool)>, LabError> {
+/// The machines, each with the word for why this schedlab cannot take it, if it cannot.
+fn machines(kept: &Kept) -> Result<Vec<(SavedMachine, Option<&'static str>)>, LabError> {
     let machines = kept.machines()?;
     // It reads all of this program.
     let own = if machines.is_empty() { String::new() } else { program_digest()? };
-    let with_age = |machine: SavedMachine| {
-        let is_stale = !machine.is_of(&own);
-        (machine, is_stale)
+    let with_fault = |machine: SavedMachine| {
+        let fault = fault(&machine, &own);
+        (machine, fault)
     };
-    Ok(machines.into_iter().map(with_age).collect())
+    Ok(machines.into_iter().map(with_fault).collect())
 }
 
-/// `3 booted machines, 165.0 MB`.
+fn fault(machine: &SavedMachine, own: &str) -> Option<&'static str> {
+    match machine.summary {
+        None => Some(DAMAGED),
+        Some(_) => (!machine.is_of(own)).then_some(STALE),
+    }
+}
+
+/// `3 booted machines, 165.0 MB of at most 2 GiB`.
 pub fn machines_text() -> Result<String, LabError> {
-    Ok(text_of(&Kept::open()?.machines()?))
+    Ok(text_of(&Kept::open()?.machines()?) + &limit())
+}
+
+fn limit() -> String {
+    format!(" of at most {} GiB", MAX_MACHINES_BYTES >> 30)
 }
 
 fn text_of<'m>(machines: impl IntoIterator<Item = &'m SavedMachine>) -> String {
@@ -84,19 +102,20 @@ fn list(kept: &Kept) -> Result<(), Failure> {
     let kernels = Cache::open()?.entries()?;
     let of_kernel =
         |entry: &Entry| entry.stamp().map_or(0, |stamp| stamp.size_bytes) + entry.unpacked_bytes();
-    let row = |part: &str, number: usize, bytes, by: &str| {
-        [part.to_string(), number.to_string(), megabytes(bytes), by.to_string()].to_vec()
+    let row = |part: &str, number: usize, size: String, by: &str| {
+        [part.to_string(), number.to_string(), size, by.to_string()].to_vec()
     };
-    let of_machines = machines.iter().map(|(machine, _)| machine.bytes).sum();
+    let of_machines = megabytes(machines.iter().map(|(machine, _)| machine.bytes).sum()) + &limit();
+    let of_kernels = megabytes(kernels.iter().map(of_kernel).sum());
     let rows = vec![
         row("booted machines", machines.len(), of_machines, "schedlab cache rm machines"),
-        row("results of runs", results as usize, of_results, "schedlab cache rm results"),
         row(
-            "kernels",
-            kernels.len(),
-            kernels.iter().map(of_kernel).sum(),
-            "schedlab kernel rm NAME",
+            "results of runs",
+            results as usize,
+            megabytes(of_results),
+            "schedlab cache rm results",
         ),
+        row("kernels", kernels.len(), of_kernels, "schedlab kernel rm NAME"),
     ];
     let header = ["kept", "number", "size", "removed by"];
     let width = terminal::width();
@@ -107,8 +126,9 @@ fn list(kept: &Kept) -> Result<(), Failure> {
         return Ok(());
     }
     let now = SystemTime::now();
-    let is_any_stale = machines.iter().any(|(_, is_stale)| *is_stale);
-    let rows = machines.iter().map(|(machine, is_stale)| cells(machine, *is_stale, now)).collect();
+    let emulators: Vec<&str> = machines.iter().filter_map(|(of, _)| emulator(of)).collect();
+    let cells = |(machine, fault): &(SavedMachine, _)| cells(machine, *fault, &emulators, now);
+    let rows = machines.iter().map(cells).collect();
     let header = ["machine", "kernel", "state", "CPUs", "memory", "QEMU", "size", "used"];
     let layout = Columns {
         fixed: &["machine", "state", "CPUs", "memory", "QEMU", "size", "used"],
@@ -116,14 +136,29 @@ fn list(kept: &Kept) -> Result<(), Failure> {
         spare: &["QEMU", "memory", "CPUs", "size"],
     };
     write!(out, "\n{}", table::rows(&header, rows, &layout, width))?;
-    if is_any_stale {
-        writeln!(out, "{}schedlab cache rm stale", table::wrapped(NOTE, width))?;
+    let is_there = |word: &str| machines.iter().any(|(_, fault)| *fault == Some(word));
+    let notes: Vec<&str> =
+        NOTES.iter().filter(|(word, _)| is_there(word)).map(|(_, note)| *note).collect();
+    if !notes.is_empty() {
+        let notes = table::wrapped(&format!("{}:", notes.join("; ")), width);
+        writeln!(out, "{notes}schedlab cache rm stale")?;
     }
     Ok(())
 }
 
-fn cells(machine: &SavedMachine, is_stale: bool, now: SystemTime) -> Vec<String> {
-    let used = format!("{} ago{}", age(machine, now), if is_stale { ", stale" } else { "" });
+fn emulator(machine: &SavedMachine) -> Option<&str> {
+    machine.summary.as_ref().map(|own| own.emulator.as_str())
+}
+
+/// `emulators`: those of all machines that are shown.
+fn cells(
+    machine: &SavedMachine,
+    fault: Option<&str>,
+    emulators: &[&str],
+    now: SystemTime,
+) -> Vec<String> {
+    let fault = fault.map_or(String::new(), |word| format!(", {word}"));
+    let used = format!("{} ago{fault}", age(machine, now));
     let summary = machine.summary.as_ref();
     let of = |text: &dyn Fn(&MachineSummary) -> String| summary.map_or("-".to_string(), text);
     vec![
@@ -132,7 +167,7 @@ fn cells(machine: &SavedMachine, is_stale: bool, now: SystemTime) -> Vec<String>
         of(&|own| clean(&state(own.probes.as_deref()))),
         of(&|own| own.cpus.to_string()),
         of(&|own| format!("{} MiB", own.memory_bytes >> 20)),
-        of(&|own| clean(version(&own.emulator))),
+        of(&|own| clean(version(&own.emulator, emulators))),
         megabytes(machine.bytes),
         used,
     ]
@@ -151,10 +186,12 @@ fn id(machine: &SavedMachine) -> &str {
     machine.digest.get(..ID_CHARS).unwrap_or(&machine.digest)
 }
 
-/// `10.0.2` of `QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)`.
-fn version(emulator: &str) -> &str {
-    let words = emulator.split_once("version ").map_or(emulator, |(_, version)| version);
-    words.split(' ').next().unwrap_or(words)
+/// `10.0.2` of `QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)`; where another one differs behind it, all of it.
+fn version<'e>(emulator: &'e str, all: &[&'e str]) -> &'e str {
+    let whole = |emulator: &'e str| emulator.split_once("version ").map_or(emulator, |(_, of)| of);
+    let short = |emulator| whole(emulator).split(' ').next().unwrap_or_default();
+    let is_shared = all.iter().any(|other| *other != emulator && short(other) == short(emulator));
+    if is_shared { whole(emulator) } else { short(emulator) }
 }
 
 fn age(machine: &SavedMachine, now: SystemTime) -> String {
@@ -170,9 +207,9 @@ fn remove(kept: &Kept, what: &[String]) -> Result<(), Failure> {
     let machines = machines(kept)?;
     let mut chosen: Vec<&SavedMachine> = Vec::new();
     for word in what.iter().filter(|word| *word != RESULTS) {
-        let found = machines.iter().filter(|(machine, is_stale)| match word.as_str() {
+        let found = machines.iter().filter(|(machine, fault)| match word.as_str() {
             MACHINES => true,
-            STALE => *is_stale,
+            STALE => fault.is_some(),
             beginning => machine.digest.starts_with(beginning),
         });
         let found: Vec<&SavedMachine> = found.map(|(machine, _)| machine).collect();
@@ -227,7 +264,7 @@ mod tests {
             summary: Some(summary),
         };
         assert!(machine.is_of("own") && !machine.is_of("other"));
-        let shown = cells(&machine, false, now);
+        let shown = cells(&machine, None, &["QEMU emulator version 10.0.1"], now);
         let expected = [
             "01234567",
             "debian:6.18\\u{1b} nohz=off",
@@ -239,10 +276,14 @@ mod tests {
             "10 min ago",
         ];
         assert_eq!(shown, expected);
+        let others = ["QEMU emulator version 10.0.2 (built here)"];
+        assert_eq!(cells(&machine, None, &others, now)[5], "10.0.2 (Debian 1:10.0.2+ds-2)");
+        assert_eq!([fault(&machine, "own"), fault(&machine, "other")], [None, Some(STALE)]);
         machine.summary = None;
+        assert_eq!(fault(&machine, "own"), Some(DAMAGED));
         machine.used_at = now - Duration::from_secs(3 * SECONDS_OF_DAY);
         assert!(!machine.is_of("own"));
-        let shown = cells(&machine, true, now).join(" ");
-        assert_eq!(shown, "01234567 - - - - - 55.0 MB 3 days ago, stale");
+        let shown = cells(&machine, Some(DAMAGED), &[], now).join(" ");
+        assert_eq!(shown, "01234567 - - - - - 55.0 MB 3 days ago, damaged");
     }
 }
