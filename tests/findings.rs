@@ -109,7 +109,7 @@ fn each_case_of_a_hunt_is_listed_once_and_in_order() {
     let detail = home.ok("list cases idle-smt");
     for part in [
         "8 runs",
-        "debian:6.18, 8 virtual CPUs, 2 last-level caches, cores of 2 CPUs",
+        "debian:6.18, 8 virtual CPUs in cores of 2, 2 last-level caches",
         "schedlab hunt --confirm idle-smt --kernel debian:6.18",
     ] {
         assert!(detail.contains(part), "rounds are seeds: {detail}");

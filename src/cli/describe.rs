@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use crate::analysis;
-use crate::model::{Advice, CPUS, Field, Finding, Lab, Plan, Problem, Scope, Unit, Value};
+use crate::model::{Advice, CPUS, Field, Finding, Plan, Problem, Scope, Unit, Value};
 use crate::plan::{Builtin, Program};
-use crate::report::clean;
 use crate::report::numbers::counted;
+use crate::report::{clean, guest};
 use crate::session::{SessionError, read_text};
 use crate::sys::remedy;
 use crate::workload::METRIC;
@@ -153,7 +153,7 @@ pub fn plan(list: &str, name: &str, columns: usize) -> Result<String, Failure> {
     let mut lines = vec![("plan", builtin.name.to_string()), ("title", plan.title.clone())];
     lines.extend(plan.finding.iter().flat_map(of_finding));
     if is_virtual {
-        lines.push(("guest", guest(&plan.lab)));
+        lines.push(("guest", format!("{}, {}", plan.lab.kernel, guest(&plan.lab))));
     }
     lines.extend(show::of_plan(&plan));
     lines.push(("runs", runs(&plan)));
@@ -163,16 +163,6 @@ pub fn plan(list: &str, name: &str, columns: usize) -> Result<String, Failure> {
         lines.push(("confirm", format!("schedlab hunt --confirm {name} --kernel {kernel}")));
     }
     Ok(laid_out(&lines, columns))
-}
-
-/// The machine that the lab starts for it.
-fn guest(lab: &Lab) -> String {
-    let caches = (lab.llcs > 1).then(|| counted(lab.llcs, "last-level cache"));
-    let siblings = (lab.threads > 1).then(|| format!("cores of {} CPUs", lab.threads));
-    let nodes = (lab.nodes > 1).then(|| counted(lab.nodes, "NUMA node"));
-    let cpus = Some(counted(lab.cpus, "virtual CPU"));
-    let parts = [Some(lab.kernel.clone()), cpus, caches, siblings, nodes];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// How many there are, and how long they take: a budget ends them.

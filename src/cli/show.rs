@@ -11,7 +11,7 @@ use crate::model::{
     Work, show_duration,
 };
 use crate::report::numbers::counted;
-use crate::report::{changes, clean, knobs, placement};
+use crate::report::{changes, clean, guest, knobs, placement};
 use crate::store::{KeptOutput, PlanDetail};
 
 use super::labelled::{Line, labelled, laid_out, notes};
@@ -80,6 +80,9 @@ fn lines(head: &PlanHead, detail: &PlanDetail, end: &str) -> Vec<Line> {
     ];
     lines.extend(head.sharding.as_ref().map(|own| ("part", part(own))));
     lines.extend(labelled("where", places(head, detail)));
+    if head.backend == SampledPlan::LAB {
+        lines.push(("guest", guest(&detail.started.plan.lab)));
+    }
     // How another tool measured is not in its file.
     let is_ours = head.backend != SampledPlan::IMPORTED;
     let plan = of_plan(&detail.started.plan).into_iter();

@@ -39,8 +39,8 @@ pub use contract::{Format, Options, OtherFormats, Render, RenderOther};
 pub use layout::{clean, paragraph, shortened, wrap};
 pub use phrases::disturbance::disturbance;
 pub use phrases::{
-    changes, differs, distinct_names, first_between, first_of, gaps, in_turns, is_good, knobs,
-    listed, metric, place, placement, rough_time, verdict,
+    changes, differs, distinct_names, first_between, first_of, gaps, guest, in_turns, is_good,
+    knobs, listed, metric, place, placement, rough_time, verdict,
 };
 
 use std::collections::BTreeSet;

@@ -235,14 +235,27 @@ pub fn plan(analysis: &Analysis, plan: &PlanFacts) -> String {
 
 /// `4 virtual CPUs, runs of 50ms to 4s`: the second where works have durations of their own.
 fn guests(lab: &Lab, durations_ns: &BTreeSet<u64>) -> String {
-    let cpus = counted(lab.cpus, "virtual CPU");
+    let guest = guest(lab);
     match [durations_ns.first(), durations_ns.last()] {
         [Some(first), Some(last)] if first != last => {
             let [first, last] = [*first, *last].map(show_duration);
-            format!("{cpus}, runs of {first} to {last}")
+            format!("{guest}, runs of {first} to {last}")
         }
-        _ => cpus,
+        _ => guest,
     }
+}
+
+/// `16 virtual CPUs in cores of 2, 2 NUMA nodes at distance 31`: the machine of a guest, one thing of a kind unsaid.
+pub fn guest(lab: &Lab) -> String {
+    let Lab { cpus, sockets, llcs, threads, nodes, node_distance, .. } = lab;
+    let several = |count: &u32, part| (*count > 1).then(|| counted(*count, part));
+    let cores = (*threads > 1).then(|| format!(" in cores of {threads}"));
+    let cpus = counted(*cpus, "virtual CPU") + &cores.unwrap_or_default();
+    let caches = several(llcs, "last-level cache").filter(|_| llcs != sockets);
+    let far = node_distance.map_or(String::new(), |far| format!(" at distance {far}"));
+    let nodes = several(nodes, "NUMA node").map(|nodes| nodes + &far);
+    let parts = [Some(cpus), several(sockets, "socket"), caches, nodes];
+    joined(parts.into_iter().flatten(), ", ")
 }
 
 /// `variants in turns of 300ms inside one run, 900ms of each, for 1s is not whole blocks`; `durations_ns`: those of

@@ -558,3 +558,23 @@ fn estimated_times_are_rounded_to_what_matters() {
         assert_eq!(rough_time(ns), expected);
     }
 }
+
+#[test]
+fn the_machine_of_a_guest_has_what_differs_from_one_of_a_kind() {
+    let one = Lab { cpus: 16, ..Lab::default() };
+    let cases = [
+        (one.clone(), "16 virtual CPUs"),
+        (Lab { sockets: 2, llcs: 2, ..one.clone() }, "16 virtual CPUs, 2 sockets"),
+        (
+            Lab { sockets: 2, llcs: 4, ..one.clone() },
+            "16 virtual CPUs, 2 sockets, 4 last-level caches",
+        ),
+        (
+            Lab { threads: 2, nodes: 2, node_distance: Some(31), ..one },
+            "16 virtual CPUs in cores of 2, 2 NUMA nodes at distance 31",
+        ),
+    ];
+    for (lab, expected) in cases {
+        assert_eq!(guest(&lab), expected);
+    }
+}
