@@ -366,7 +366,7 @@ fn below_floor(analysis: &Analysis, names: &[String], detail: Detail) -> Option<
     let cells = names.iter().enumerate().skip(1).flat_map(|(side, name)| {
         judged(analysis, side).filter_map(move |(metric, row, judged)| match judged.verdict {
             Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. }
-                if phrases::rounds(&judged.verdict).is_none() =>
+                if phrases::rounds(&judged).is_none() =>
             {
                 let floor = phrases::show_floor(&floor, row.kind.unit);
                 Some((format!("{metric} {floor}"), name.as_str()))
@@ -385,7 +385,7 @@ fn below_floor(analysis: &Analysis, names: &[String], detail: Detail) -> Option<
 fn rounds(analysis: &Analysis, sides: usize) -> Option<(String, Option<String>)> {
     let all = (1..sides).flat_map(|side| {
         judged(analysis, side).filter_map(move |(_, row, judged)| {
-            let needed = phrases::rounds(&judged.verdict)?;
+            let needed = phrases::rounds(&judged)?;
             Some((needed, phrases::bound(row, &row.cells[side]).is_some()))
         })
     });

@@ -140,7 +140,7 @@ fn summary(place: Line, cell: &Cell, effect: Option<Effect>, baseline: bool) -> 
     let judged = cell.judged.as_ref();
     let verdict = judged.map(|judged| &judged.verdict);
     let (word, why) = verdict.map(phrases::keys).unwrap_or_default();
-    let rounds = verdict.and_then(phrases::rounds).map(|rounds| match rounds {
+    let rounds = judged.and_then(phrases::rounds).map(|rounds| match rounds {
         Needed::About(rounds) => rounds.to_string(),
         bound => phrases::show_rounds(bound),
     });

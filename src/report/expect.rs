@@ -284,8 +284,8 @@ fn claim(tested: &Tested) -> String {
 /// The command that measures what is open with enough rounds: the most that [`found`] names.
 fn more(of: &TestedPlan) -> Option<String> {
     let all = of.tested.iter().flat_map(|tested| tested.metrics.iter().map(move |of| (tested, of)));
-    let most = all.filter_map(|(tested, metric)| rounds(tested, metric)).max()?;
-    phrases::more_rounds(of.analysis.as_ref()?, needed(most))
+    let most = all.filter_map(|(tested, metric)| needed(tested, metric)).reduce(phrases::later)?;
+    phrases::more_rounds(of.analysis.as_ref()?, most)
 }
 
 /// Metrics that may still decide the expectation: one that fails is decided, whatever is open of it.
@@ -293,10 +293,16 @@ fn rounds(tested: &Tested, metric: &TestedMetric) -> Option<Rounds> {
     metric.rounds.filter(|_| tested.outcome == Outcome::Open)
 }
 
-fn needed(rounds: Rounds) -> Needed {
-    match rounds {
-        Rounds::Number(rounds) => Needed::About(rounds),
-        Rounds::MoreThan(rounds) => Needed::MoreThan(rounds),
+fn needed(tested: &Tested, metric: &TestedMetric) -> Option<Needed> {
+    let needed = rounds(tested, metric)?;
+    let of_verdict = metric.judged.filter(|judged| match judged.verdict {
+        Verdict::Inconclusive { rounds, .. } => rounds == needed,
+        _ => false,
+    });
+    match (of_verdict, needed) {
+        (Some(judged), _) => phrases::rounds(&judged),
+        (None, Rounds::Number(rounds)) => Some(Needed::About(rounds)),
+        (None, Rounds::MoreThan(rounds)) => Some(Needed::MoreThan(rounds)),
     }
 }
 
@@ -360,9 +366,9 @@ fn measured(analysis: Option<&Analysis>, metric: &TestedMetric, tested: &Tested)
         _ => "was not measured on both sides".to_string(),
     });
     let parts = [Some(clean(&place)), change, zero, word, why, nothing];
-    let rounds = rounds(tested, metric).zip(analysis).map(|(rounds, analysis)| {
-        format!("; {} may decide it", phrases::in_all(analysis, needed(rounds)))
-    });
+    let rounds = needed(tested, metric)
+        .zip(analysis)
+        .map(|(needed, analysis)| format!("; {} may decide it", phrases::in_all(analysis, needed)));
     phrases::joined(parts.into_iter().flatten(), " ") + &rounds.unwrap_or_default()
 }
 
@@ -475,6 +481,26 @@ mod tests {
         let shown = testing::words(&String::from_utf8(out).unwrap());
         assert!(shown.contains("--rounds 106") && shown.contains("about 106 rounds"), "{shown}");
         assert!(!shown.contains("900"), "{shown}");
+    }
+
+    #[test]
+    fn one_round_says_the_least_that_decide_and_no_limit_of_the_search() {
+        let analysis = testing::ordinary();
+        let claim = Expectation {
+            variant: analysis.sides[1].label.clone(),
+            metric: "*".to_string(),
+            claim: Claim::Same,
+            why: None,
+            at: 0..0,
+        };
+        let mut tested = crate::analysis::test(&analysis, &[claim]).remove(0);
+        tested.outcome = Outcome::Open;
+        let rounds = Rounds::MoreThan(1000);
+        let why = crate::stats::Why::TooFewRounds { least: 6 };
+        let mut metric = TestedMetric { rounds: Some(rounds), ..tested.metrics[0].clone() };
+        assert_eq!(needed(&tested, &metric), Some(Needed::MoreThan(1000)));
+        metric.judged.as_mut().unwrap().verdict = Verdict::Inconclusive { why, rounds };
+        assert_eq!(needed(&tested, &metric), Some(Needed::AtLeast(6)));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::analysis::{Analysis, Family, Place, PlanFacts};
 use crate::model::{Direction, PlanEnd, SampledPlan, show_duration};
-use crate::stats::{Rounds, Verdict, Why};
+use crate::stats::{Judged, Rounds, Verdict, Why};
 
 use super::super::layout::clean;
 use super::super::numbers::counted;
@@ -18,13 +18,17 @@ pub enum Needed {
     AtLeast(u32),
 }
 
+/// Fewer values do not give the spread, which decides how many rounds it takes.
+const MIN_SPREAD_PAIRS: usize = 4;
+
 /// The rounds that an open verdict needs; `None` where no number of them decides it.
-pub fn rounds(verdict: &Verdict) -> Option<Needed> {
-    let Verdict::Inconclusive { why, rounds } = *verdict else { return None };
+pub fn rounds(judged: &Judged) -> Option<Needed> {
+    let Verdict::Inconclusive { why, rounds } = judged.verdict else { return None };
+    let has_spread = judged.effect.is_ok_and(|effect| effect.pairs() >= MIN_SPREAD_PAIRS);
     Some(match (why, rounds) {
         // Beyond the margin, so it never is SAME.
         (Why::BelowFloor { .. }, Rounds::MoreThan(_)) => return None,
-        // One round has no spread to estimate from.
+        (Why::TooFewRounds { least }, Rounds::Number(_)) if !has_spread => Needed::AtLeast(least),
         (Why::TooFewRounds { least }, Rounds::MoreThan(_)) => Needed::AtLeast(least),
         (_, Rounds::Number(rounds)) => Needed::About(rounds),
         (_, Rounds::MoreThan(rounds)) => Needed::MoreThan(rounds),
@@ -112,7 +116,7 @@ impl Tally {
                 Verdict::Unjudged(_) => &mut tally.unjudged,
             };
             *count += 1;
-            let own = rounds(&judged.verdict);
+            let own = rounds(&judged);
             let is_open = matches!(judged.verdict, Verdict::Inconclusive { .. });
             tally.below_floor += usize::from(is_open && own.is_none());
             let needed = tally.rounds.into_iter().chain(own);

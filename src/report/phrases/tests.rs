@@ -13,7 +13,7 @@ use crate::model::{
     Unit, Value, Work, WorkerSet,
 };
 use crate::report::testing::{self, LOWER, NEUTRAL};
-use crate::stats::{Distance, NoEffect, Rounds, Unjudged, Verdict, Why};
+use crate::stats::{Distance, Effect, NoEffect, Ratio, Rounds, Unjudged, Verdict, Why};
 
 fn named(labels: &[&str], columns: usize) -> Vec<String> {
     let sides: Vec<Side> = labels.iter().map(|label| testing::side(label)).collect();
@@ -144,11 +144,16 @@ fn of_two_needs_the_later_one_holds() {
         assert_eq!(later(*other, *one), *expected);
     }
     let few = Why::TooFewRounds { least: 6 };
-    let needs = |why, number| rounds(&testing::open(why, number));
+    let judged = |verdict| testing::values(1.0, 0.1).judged(verdict, 1.0, 0.9, 1.1).judged.unwrap();
+    let needs = |why, number| rounds(&judged(testing::open(why, number)));
     assert_eq!(needs(few, Rounds::MoreThan(1000)), Some(Needed::AtLeast(6)), "of one round");
     assert_eq!(needs(few, Rounds::Number(14)), Some(Needed::About(14)));
     assert_eq!(needs(Why::Noise, Rounds::MoreThan(1000)), Some(Needed::MoreThan(1000)));
-    assert_eq!(rounds(&Verdict::Same), None);
+    assert_eq!(rounds(&judged(Verdict::Same)), None);
+    let mut of_three = judged(testing::open(few, Rounds::Number(491)));
+    let ratio = of_three.effect.unwrap().ratio().unwrap();
+    of_three.effect = Ok(Effect::Ratio(Ratio { pairs: 3, ..ratio }));
+    assert_eq!(rounds(&of_three), Some(Needed::AtLeast(6)), "three rounds have no spread yet");
     let shown = [Needed::About(14), Needed::MoreThan(9), Needed::AtLeast(6)].map(show_rounds);
     assert_eq!(shown, ["~14", ">9", ">=6"]);
 }

@@ -117,7 +117,7 @@ fn table(view: View, rows: &[&Row], columns: Range<usize>) -> Table {
                 0 => Default::default(),
                 _ => change(view.analysis, row, side, ["-".to_string(), String::new()]),
             };
-            let rounds = cell.verdict().as_ref().and_then(phrases::rounds);
+            let rounds = cell.judged.as_ref().and_then(phrases::rounds);
             let rounds = rounds.map(phrases::show_rounds).unwrap_or_default();
             let (side, median) = (view.names[side].clone(), scale.show_known(cell.median));
             add(tone(cell), [metric, side, median, change, interval, verdict, rounds]);

@@ -44,7 +44,7 @@ pub fn stacked(view: View, place: &str, row: &Row, all: bool, page: &mut Page) {
         if all && side > 0 {
             words.push(scale.with_suffix(row.cells[side].median));
             words.extend(change(analysis, row, side, Default::default()));
-            let rounds = row.cells[side].verdict().as_ref().and_then(phrases::rounds);
+            let rounds = row.cells[side].judged.as_ref().and_then(phrases::rounds);
             words.extend(rounds.map(|of| format!("({} rounds)", phrases::show_rounds(of))));
         } else {
             words.extend(of_side(analysis, row, side, &scale));
