@@ -363,6 +363,7 @@ mod tests {
             ("[lab.model]\nidle-exit = \"1s\"", "1s"),
             ("[lab.model]\nidle-exit = 5", "no unit"),
             ("model = \"twin\"", "`model` is"),
+            ("capacities = [1024, 512]", "x86 guest unequal capacities"),
             ("cpus = 6\nthreads = 4", "cores of 4 CPUs do not fill a last-level cache of 6"),
             ("node-distance = 30", "one NUMA node has no distance to others"),
             ("nodes = 4\nthreads = 2", "cores of 2 CPUs do not fill a NUMA node of 1"),

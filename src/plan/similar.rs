@@ -63,8 +63,21 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("memory", &["mem"]),
 ];
 
-/// Suggests the word that was probably meant, or lists all known words.
+/// Words for what the place of the first one cannot have, and why.
+const ABSENT: &[(&str, &[&str], &str)] = &[(
+    "seeds",
+    &["capacities", "capacity", "cpu-capacities", "cpu-capacity"],
+    "no key gives the CPUs of an x86 guest unequal capacities: schedlab help lab --all",
+)];
+
+/// Suggests the word that was probably meant, or says that there is no such thing, or lists all known words.
 pub fn suggestion(word: &str, known: &[&str]) -> String {
+    let is_meant = |(place, words, _): &&(&str, &[&str], &str)| {
+        known.contains(place) && words.contains(&word.to_lowercase().replace('_', "-").as_str())
+    };
+    if let Some((.., why)) = ABSENT.iter().find(is_meant) {
+        return why.to_string();
+    }
     if let Some(near) = nearest(word, known) {
         return format!("did you mean `{near}`?");
     }
