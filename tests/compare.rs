@@ -693,9 +693,9 @@ fn a_knob_that_cannot_make_a_difference_is_noted() {
         notes.into_iter().filter(is_such).collect::<Vec<_>>()
     };
     let expected = [
-        json!({ "note": "knob_without_effect", "side": "nicer", "knob": "nice", "works": ["alone"], "scheduler": null }),
-        json!({ "note": "knob_without_effect", "side": "heavy", "knob": "nice", "works": ["alone"], "scheduler": null }),
-        json!({ "note": "knob_without_effect", "side": "heavy", "knob": "cgroup-weight", "works": ["alone", "both"], "scheduler": null }),
+        json!({ "note": "knob_without_effect", "side": "nicer", "knob": "nice", "works": ["alone"], "scheduler": null, "own_of_sets": false }),
+        json!({ "note": "knob_without_effect", "side": "heavy", "knob": "nice", "works": ["alone"], "scheduler": null, "own_of_sets": false }),
+        json!({ "note": "knob_without_effect", "side": "heavy", "knob": "cgroup-weight", "works": ["alone", "both"], "scheduler": null, "own_of_sets": false }),
     ];
     let printed = home.json("run ./knobs.toml --backend null --format json");
     assert_eq!(found(&printed), expected, "{printed}");

@@ -182,7 +182,9 @@ fn without_effect(plans: &[SampledPlan], sides: &[Selection]) -> Vec<WithoutEffe
                 variant::WithoutEffect::Scheduler => cell.variant.scx().map(str::to_string),
                 _ => None,
             };
-            let found = WithoutEffect { side, knob, work: cell.work.label(), scheduler };
+            let own_of_sets = found.why == variant::WithoutEffect::OwnOfSets;
+            let work = cell.work.label();
+            let found = WithoutEffect { side, knob, work, scheduler, own_of_sets };
             if !all.contains(&found) {
                 all.push(found);
             }

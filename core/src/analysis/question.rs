@@ -57,9 +57,12 @@ pub struct WithoutEffect {
     pub side: String,
     pub knob: String,
     pub work: String,
-    /// The scheduler that does not heed it; `None`: nothing with another value competes there.
+    /// The scheduler that does not heed it; `None`: nothing with another value competes there, or the next holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<String>,
+    /// Each worker set has its own value.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub own_of_sets: bool,
 }
 
 /// The throughput of each set of a run in its windows.

@@ -1,11 +1,11 @@
-//! Knobs that only weigh workers against others, in a cell where nothing competes, and knobs that the cell's
-//! sched_ext scheduler does not heed. Pure.
+//! Knobs that only weigh workers against others, in a cell where nothing competes, knobs that each worker set has for
+//! itself, and knobs that the cell's sched_ext scheduler does not heed. Pure.
 
 use std::fmt;
 
 use crate::model::{Cell, Heeded, Value, WorkerSet};
 
-use super::merged;
+use super::{merged, set_fields};
 
 /// A knob that changes nothing in its cell, unless load from outside competes with it.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +21,8 @@ pub enum WithoutEffect {
     OnAllWorkers,
     /// All workers are in the one cgroup of the run, which competes with no other.
     OneCgroup,
+    /// Each worker set has its own, which wins over that of the variant.
+    OwnOfSets,
     /// The sched_ext scheduler does not heed it.
     Scheduler,
 }
@@ -29,6 +31,7 @@ impl fmt::Display for KnobWithoutEffect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match self.why {
             WithoutEffect::OnAllWorkers => "all workers have it",
+            WithoutEffect::OwnOfSets => "each worker set has its own",
             WithoutEffect::OneCgroup => "no other cgroup competes with this one",
             WithoutEffect::Scheduler => "this sched_ext scheduler does not heed it",
         };
@@ -40,7 +43,7 @@ impl fmt::Display for KnobWithoutEffect {
 /// known of its weight.
 pub fn without_effect(cell: &Cell) -> Vec<KnobWithoutEffect> {
     let mut all = scheduler(cell);
-    for found in nice(cell).into_iter().chain(cgroup(cell)) {
+    for found in own_of_sets(cell).into_iter().chain(nice(cell)).chain(cgroup(cell)) {
         if all.iter().all(|one| one.knob != found.knob) {
             all.push(found);
         }
@@ -67,6 +70,20 @@ fn scheduler(cell: &Cell) -> Vec<KnobWithoutEffect> {
         Some(KnobWithoutEffect { knob, value, why: WithoutEffect::Scheduler })
     });
     ignored.collect()
+}
+
+fn own_of_sets(cell: &Cell) -> Vec<KnobWithoutEffect> {
+    let Cell { variant, work, .. } = cell;
+    let fields = set_fields().into_iter();
+    let found =
+        fields.filter_map(|field| {
+            let value = variant.knobs.get(field.name)?.clone();
+            let is_hidden = |set: &WorkerSet| set.knobs.contains_key(field.name);
+            let why = WithoutEffect::OwnOfSets;
+            (!work.sets.is_empty() && work.sets.iter().all(is_hidden))
+                .then_some(KnobWithoutEffect { knob: field.name, value, why })
+        });
+    found.collect()
 }
 
 fn nice(cell: &Cell) -> Option<KnobWithoutEffect> {
@@ -103,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_weight_that_weighs_against_nothing_is_found() {
-        use WithoutEffect::{OnAllWorkers, OneCgroup, Scheduler};
+        use WithoutEffect::{OnAllWorkers, OneCgroup, OwnOfSets, Scheduler};
         let cases: &[Case] = &[
             (&[("nice", "5")], &[], &[("nice", OnAllWorkers)]),
             (&[("nice", "5")], &[&[], &[]], &[("nice", OnAllWorkers)]),
@@ -114,6 +131,9 @@ mod tests {
             (&[], &[&[], &[("nice", "5")]], &[]),
             (&[("nice", "5")], &[&[], &[("policy", "fifo")]], &[]),
             (&[("nice", "0")], &[], &[]),
+            (&[("nice", "5")], &[&[("nice", "0")]], &[("nice", OwnOfSets)]),
+            (&[("slice", "100us")], &[&[("slice", "3ms")]], &[("slice", OwnOfSets)]),
+            (&[("slice", "100us")], &[&[("slice", "3ms")], &[]], &[]),
             (&[("policy", "batch")], &[], &[]),
             (&[("cgroup-weight", "250")], &[], &[("cgroup-weight", OneCgroup)]),
             (

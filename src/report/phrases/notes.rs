@@ -170,8 +170,13 @@ fn has_outside_load(analysis: &Analysis) -> bool {
 }
 
 /// An exception for a knob that cannot make a difference, and why it cannot.
-fn without_effect(analysis: &Analysis, scheduler: Option<&str>) -> (&'static str, String) {
+fn without_effect(
+    analysis: &Analysis,
+    scheduler: Option<&str>,
+    own_of_sets: bool,
+) -> (&'static str, String) {
     match scheduler {
+        None if own_of_sets => ("", "each of its worker sets has its own".to_string()),
         Some(scheduler) => ("", format!("the scheduler scx {scheduler} does not heed it")),
         None if has_outside_load(analysis) => (
             " but against load from outside",
@@ -209,8 +214,8 @@ fn remark(analysis: &Analysis, note: &Note) -> String {
             };
             format!("{side}: {knob} was asked to be {asked} and was {got} in {runs} of {of}")
         }
-        Note::KnobWithoutEffect { side, knob, works, scheduler } => {
-            let (but, why) = without_effect(analysis, scheduler.as_deref());
+        Note::KnobWithoutEffect { side, knob, works, scheduler, own_of_sets } => {
+            let (but, why) = without_effect(analysis, scheduler.as_deref(), *own_of_sets);
             format!("{side}: {knob} changes nothing in {}{but}: {why}", listed(works))
         }
         Note::Unpaired => "the sides were not measured in the same rounds: what changed on the \

@@ -86,7 +86,13 @@ fn notes_of_one_cause_are_one() {
     analysis.notes.push(failed("batch", "post", text("`exim` is not there"), 0));
     for side in ["default", "batch"] {
         let (side, knob, works) = (text(side), text("nice"), vec![text("web")]);
-        analysis.notes.push(Note::KnobWithoutEffect { side, knob, works, scheduler: None });
+        analysis.notes.push(Note::KnobWithoutEffect {
+            side,
+            knob,
+            works,
+            scheduler: None,
+            own_of_sets: false,
+        });
     }
     let folded = |analysis: &Analysis| {
         let notes = folded_notes(analysis, |note| *note != Note::Unpaired).into_iter();
@@ -413,6 +419,7 @@ fn a_knob_without_effect_has_one_against_load_from_outside() {
         knob: "cgroup-idle".to_string(),
         works: vec!["web".to_string()],
         scheduler: scheduler.map(str::to_string),
+        own_of_sets: false,
     };
     let heeds =
         "batch: cgroup-idle changes nothing in web: the scheduler scx fifo does not heed it";

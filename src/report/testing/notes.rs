@@ -60,6 +60,7 @@ pub fn notes(name: &str) -> Vec<Note> {
             knob: name(),
             works: names(),
             scheduler: Some(name()),
+            own_of_sets: false,
         },
         Note::Unpaired,
         Note::UnpairedExact { same_seeds: false, emulators: names() },

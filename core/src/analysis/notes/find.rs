@@ -300,8 +300,9 @@ fn touches_headline(work: &WorkTable, fact: &DisturbanceFact) -> bool {
 
 fn without_effect(context: &Context) -> Vec<Note> {
     merged(context.question.without_effect.iter().map(|found| {
-        let WithoutEffect { side, knob, work, scheduler } = found.clone();
-        (Note::KnobWithoutEffect { side, knob, works: Vec::new(), scheduler }, work)
+        let WithoutEffect { side, knob, work, scheduler, own_of_sets } = found.clone();
+        let works = Vec::new();
+        (Note::KnobWithoutEffect { side, knob, works, scheduler, own_of_sets }, work)
     }))
 }
 

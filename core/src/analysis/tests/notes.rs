@@ -762,6 +762,7 @@ fn knobs_without_effect_are_one_note_per_side_and_knob() {
         knob: text(knob),
         work: text(work),
         scheduler: None,
+        own_of_sets: false,
     };
     let mut question = asked(&plans, &["default", "batch"]);
     question.without_effect = vec![
@@ -775,6 +776,7 @@ fn knobs_without_effect_are_one_note_per_side_and_knob() {
         knob: text(knob),
         works: texts(works),
         scheduler: None,
+        own_of_sets: false,
     };
     let expected = [note("nice", &["web threads=4", "chat"]), note("cgroup-weight", &["chat"])];
     assert_eq!(analyse(&plans, &[], &question).notes, expected);
