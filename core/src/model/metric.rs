@@ -73,7 +73,12 @@ impl Statistic {
         let percent = f64::from(ppm) / 1e4;
         let name = if samples == 1 { name.trim_end_matches('s') } else { name };
         (1..needed).contains(&samples).then(|| {
-            format!("{samples} {name}, and a p{percent} takes {needed}: a longer duration has more")
+            // A quarter more, since runs are not alike.
+            let times = (5 * needed).div_ceil(4 * samples);
+            format!(
+                "{samples} {name}, and a p{percent} takes {needed}: a duration {times} times as \
+                 long has them"
+            )
         })
     }
 }
@@ -408,7 +413,12 @@ mod tests {
         // 95 % of the runs have one beyond the true quantile.
         assert!(0.99f64.powi(300) < 0.05 && 0.99f64.powi(290) > 0.05);
         let why = Statistic::Quantile(999_000).too_few(14, "samples").unwrap();
-        assert_eq!(why, "14 samples, and a p99.9 takes 3000: a longer duration has more");
+        assert_eq!(
+            why,
+            "14 samples, and a p99.9 takes 3000: a duration 268 times as long has them"
+        );
+        let why = Statistic::Quantile(990_000).too_few(252, "samples").unwrap();
+        assert!(why.ends_with(": a duration 2 times as long has them"), "{why}");
         let why = Statistic::Quantile(999_000).too_few(1, "samples").unwrap();
         assert!(why.starts_with("1 sample, and"), "{why}");
     }

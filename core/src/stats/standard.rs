@@ -411,10 +411,12 @@ mod tests {
         // A dozen samples gave three equal figures.
         let dozen = of(12, |at| at);
         assert_eq!(value(&dozen, "wakeup_p50"), Ok(6.0));
-        let too_few =
-            |needed: &str| Err(format!("12 samples, and a {needed}: a longer duration has more"));
-        assert_eq!(value(&dozen, "wakeup_p99"), too_few("p99 takes 300"));
-        assert_eq!(value(&dozen, "wakeup_p99.9"), too_few("p99.9 takes 3000"));
+        let too_few = |needed: &str, times: u32| {
+            let longer = format!("a duration {times} times as long has them");
+            Err(format!("12 samples, and a {needed}: {longer}"))
+        };
+        assert_eq!(value(&dozen, "wakeup_p99"), too_few("p99 takes 300", 32));
+        assert_eq!(value(&dozen, "wakeup_p99.9"), too_few("p99.9 takes 3000", 313));
         assert_eq!(
             (value(&dozen, "wakeup_max"), value(&dozen, "wakeup_mean")),
             (Ok(12.0), Ok(6.5))
