@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::testing::{parsed, started};
 use super::*;
-use crate::backend::{News, Null};
+use crate::backend::lab::LabError;
+use crate::backend::{BackendError, News, Null};
 use crate::model::{Calibration, CpuSet, Cut, Plan, Sharding, Topology};
 use crate::plan;
 
@@ -171,7 +172,7 @@ fn runs_that_were_lost_are_made_again_whatever_ends_the_plan() {
         let mut job = job();
         job.started.plan.measure.until_decided = until_decided;
         let all = order(&job, 4);
-        for lost in [vec![all[1]], vec![all[4], all[7]], vec![all[all.len() - 1]]] {
+        for lost in [vec![all[1]], vec![all[4], all[7]], vec![all[7]], vec![all[all.len() - 1]]] {
             let done = all.iter().filter(|key| !lost.contains(key)).map(|key| (*key, false));
             let resumed = Job::resumed(job.started.clone(), done);
             let made = ended(&collect(&resumed, &mut Null::default(), usize::MAX).0);
@@ -264,9 +265,14 @@ fn a_run_that_the_host_ends_is_made_again_and_gives_what_it_would_have_given() {
 #[test]
 fn a_run_that_the_host_ends_twice_is_missing_and_made_when_the_plan_is_resumed() {
     let whole = outcomes(&collect(&job(), &mut Null::default(), usize::MAX).0);
-    let (events, end, _) = ended_by_host(&job(), 4, 2);
+    let (events, end, news) = ended_by_host(&job(), 4, 2);
     assert_eq!((end.end, end.stored()), (PlanEnd::Complete, PlanEnd::Interrupted));
     assert_eq!(end.host_ended, ["killed"]);
+    let is_made_again = |news: &HostNews| match news {
+        HostNews::Ended { is_made_again, .. } => *is_made_again,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(news.iter().map(is_made_again).collect::<Vec<_>>(), [true, false]);
     let stored = Event::PlanEnded { reason: PlanEnd::Interrupted, calibration: None };
     assert_eq!(events.last(), Some(&stored));
     let mut all = outcomes(&events);
@@ -308,6 +314,38 @@ fn a_sink_that_fails_ends_the_plan_at_once() {
     };
     let end = execute(job, &mut Null::default(), &cancel, &mut emit, &mut |_| None);
     assert_eq!((end, seen), (Err("disk full"), 2));
+}
+
+/// The backend does not know of the failure, and reports further windows of its run.
+#[test]
+fn a_sink_that_fails_in_a_run_gets_nothing_further() {
+    let mut job = job();
+    job.started.plan.measure.window_ns = 100_000_000;
+    let mut windows = 0;
+    let cancel = AtomicBool::new(false);
+    let mut emit = |emitted: Emitted| {
+        if let Emitted::Event(Event::Window { .. }) = emitted {
+            windows += 1;
+            if windows == 1 {
+                return Err("disk full");
+            }
+        }
+        Ok(())
+    };
+    let end = execute(job, &mut Null::default(), &cancel, &mut emit, &mut |_| None);
+    assert_eq!((end, windows), (Err("disk full"), 1));
+}
+
+#[test]
+fn a_round_begins_if_it_can_end_within_the_budget() {
+    let slowest_run = Duration::from_secs(60);
+    let pace = Pace { started: Instant::now(), slowest_run };
+    let budget = Some(Duration::from_secs(3600));
+    assert!(pace.leaves_time_for(30, budget));
+    assert!(!pace.leaves_time_for(61, budget));
+    assert!(pace.leaves_time_for(61, None));
+    let nothing_known = Pace { slowest_run: Duration::ZERO, ..pace };
+    assert!(nothing_known.leaves_time_for(61, Some(Duration::ZERO)));
 }
 
 #[test]
@@ -372,6 +410,9 @@ fn parts_together_are_the_plan_also_where_they_were_interrupted() {
             assert_eq!(job.total_runs(), job.planned_runs());
             let cells = (0..6).collect();
             assert_eq!(job.planned_runs_of(&cells), job.planned_runs());
+            let of_each = (0..6).map(|cell| job.planned_runs_of(&[cell].into()));
+            assert_eq!(of_each.sum::<u64>(), job.planned_runs());
+            assert_eq!(job.expected_runs(), job.planned_runs() as f64);
             if own.len() > 1 {
                 let (first, end) = collect(&job, &mut Null::default(), 1);
                 assert_eq!((end, ended(&first).len()), (PlanEnd::Interrupted, 1));
@@ -386,6 +427,15 @@ fn parts_together_are_the_plan_also_where_they_were_interrupted() {
         }
         assert!(all == whole, "{cut:?} {parts}");
     }
+}
+
+#[test]
+fn a_part_looks_at_nothing() {
+    let mut job = part(1, 2, Cut::Rounds);
+    job.started.plan.measure.until_decided = true;
+    let null = &mut Null::default();
+    let (events, _) = collect_open(&job, null, usize::MAX, &mut |poll| panic!("{poll:?}"));
+    assert_eq!(ended(&events).len() as u64, job.planned_runs());
 }
 
 #[test]
@@ -493,6 +543,7 @@ fn the_total_has_the_rounds_that_are_measured_again() {
             assert!(seen.runs_done() <= seen.total_runs(), "{spoilt:?} {key:?}");
         }
         assert_eq!(seen.runs_done(), seen.total_runs(), "{spoilt:?}");
+        assert_eq!(seen.expected_runs(), seen.total_runs() as f64, "{spoilt:?}");
     }
 }
 
@@ -542,6 +593,13 @@ fn a_work_runs_on_its_last_level_caches_or_is_skipped() {
     collect(&job, &mut seen, 1);
     let placed = |spec: &RunSpec| spec.cell.placement.cpus.clone();
     assert_eq!(seen.specs.iter().map(placed).collect::<Vec<_>>(), [Some(cpus("0,2"))]);
+}
+
+#[test]
+fn a_plan_is_wrong_where_it_names_a_file_that_is_not_there() {
+    let no_file = LabError::input(Path::new("/bzImage"))(std::io::ErrorKind::NotFound.into());
+    assert!(matches!(CannotRun::from(BackendError::from(no_file)), CannotRun::Wrong(_)));
+    assert!(matches!(CannotRun::from(BackendError::Busy), CannotRun::Backend(_)));
 }
 
 #[test]
@@ -596,6 +654,8 @@ struct Seen {
     has_answers: bool,
     /// Results of each run that were known.
     looked_up: usize,
+    /// Number of runs that the host ends after their windows.
+    host_ends: usize,
 }
 
 impl Backend for Seen {
@@ -625,7 +685,11 @@ impl Backend for Seen {
 
     fn run(&mut self, spec: &RunSpec, cancel: &AtomicBool, on_news: &mut News) -> RunEnd {
         self.specs.push(spec.clone());
-        Null::default().run(spec, cancel, on_news)
+        let end = Null::default().run(spec, cancel, on_news);
+        if self.specs.len() > self.host_ends {
+            return end;
+        }
+        RunEnd::HostEnded { reason: "killed".to_string() }
     }
 }
 
@@ -699,6 +763,43 @@ fn a_variant_whose_result_is_lost_is_measured_in_turns_with_all_others() {
     assert_eq!(ended(&events), [lost]);
     assert!(by_run(&events)[&lost] == whole[&lost]);
     assert_eq!(seen.specs[0].turns.as_ref().unwrap().variants.len(), 3);
+}
+
+#[test]
+fn a_variant_that_has_its_result_keeps_it_where_it_cannot_be_had_any_longer() {
+    let [job, _] = in_turns();
+    let whole = by_run(&collect(&job, &mut Null::default(), usize::MAX).0);
+    let lost = RunKey { round: 2, cell: 3 };
+    let done = whole.keys().filter(|key| **key != lost).map(|key| (*key, false));
+    let resumed = Job::resumed(job.started.clone(), done);
+    let missing = [("b".to_string(), "no".to_string())].into();
+    let (events, _) = collect(&resumed, &mut Null { missing, ..Null::default() }, usize::MAX);
+    assert_eq!(ended(&events), [lost]);
+}
+
+#[test]
+fn turns_that_the_host_ends_give_their_windows_once_or_are_all_missing() {
+    let [job, _] = in_turns();
+    let whole = by_run(&collect(&job, &mut Null::default(), usize::MAX).0);
+    let (events, end) = collect(&job, &mut Seen { host_ends: 1, ..Seen::default() }, usize::MAX);
+    assert_eq!(end, PlanEnd::Complete);
+    assert!(by_run(&events) == whole);
+    // The variant that was not in the run is not missing: it was skipped.
+    let missing = [("b".to_string(), "no".to_string())].into();
+    let mut null = Null { missing, host_ends: [(0, 2)].into(), ..Null::default() };
+    let mut emit = |_: Emitted| Ok::<(), ()>(());
+    let cancel = AtomicBool::new(false);
+    let end = execute(job, &mut null, &cancel, &mut emit, &mut |_| None).unwrap();
+    assert_eq!(end.host_ended, ["killed", "killed"]);
+}
+
+#[test]
+fn runs_are_told_how_long_an_operation_takes() {
+    let mut job = job();
+    job.started.environment.calibration = Some(Calibration { kop_ps: 7, spread: 0.0 });
+    let mut seen = Seen::default();
+    collect(&job, &mut seen, 1);
+    assert_eq!(seen.specs[0].kop_ps, Some(7));
 }
 
 #[test]
