@@ -44,11 +44,7 @@ pub(super) fn flip_limits(values: &[f64], error: f64) -> Option<Interval> {
             (sums[1..].iter().map(|(sum, count)| sum / count).collect(), sums.len())
         }
         _ => {
-            if error / 2.0 * (MAX_DRAWN as f64) < MIN_RANK {
-                return None;
-            }
-            let wanted = (2.0 * RANK / error).ceil();
-            let drawn = (wanted as usize).clamp(MIN_DRAWN, MAX_DRAWN);
+            let drawn = number_of_draws(error)?;
             (drawn_means(&parts, drawn), drawn + 1)
         }
     };
@@ -58,6 +54,13 @@ pub(super) fn flip_limits(values: &[f64], error: f64) -> Option<Interval> {
     let low = *means.select_nth_unstable_by(rank - 1, f64::total_cmp).1;
     let high = *means.select_nth_unstable_by(last, f64::total_cmp).1;
     Some(Interval { low, high })
+}
+
+/// How many sets to draw; `None` where even the most are too few.
+fn number_of_draws(error: f64) -> Option<usize> {
+    let wanted = (2.0 * RANK / error).ceil() as usize;
+    let are_enough = error / 2.0 * MAX_DRAWN as f64 >= MIN_RANK;
+    are_enough.then_some(wanted.clamp(MIN_DRAWN, MAX_DRAWN))
 }
 
 fn grouped(values: &[f64]) -> Vec<Part> {
@@ -99,4 +102,43 @@ fn sums(parts: &[Part]) -> Vec<Part> {
         sums[set] = (rest.0 + part.0, rest.1 + part.1);
     }
     sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::simulate::Random;
+
+    #[test]
+    fn rarer_errors_take_more_draws_up_to_a_limit() {
+        let cases = [
+            (0.1, Some(MIN_DRAWN)),
+            (0.04, Some(5_000)),
+            (0.01, Some(20_000)),
+            (0.001, Some(MAX_DRAWN)),
+            (0.000_6, None),
+        ];
+        for (error, expected) in cases {
+            assert_eq!(number_of_draws(error), expected, "{error}");
+        }
+        assert_eq!(drawn_means(&[(1.0, 1.0), (2.0, 1.0)], 100).len(), 100);
+    }
+
+    #[test]
+    fn limits_from_drawn_sets_come_near_to_those_from_all() {
+        let mut random = Random::new(5);
+        let values: Vec<f64> = (0..14).map(|_| random.normal()).collect();
+        let mut means: Vec<f64> =
+            sums(&grouped(&values))[1..].iter().map(|(sum, count)| sum / count).collect();
+        means.sort_by(f64::total_cmp);
+        for error in [0.01, 0.05, 0.3] {
+            let rank = (error / 2.0 * (1 << 14) as f64) as usize;
+            let (low, high) = (means[rank - 1], means[means.len() - rank]);
+            let drawn = flip_limits(&values, error).unwrap();
+            let most = 0.05 * (high - low);
+            assert!((drawn.low - low).abs() < most, "{error}: {drawn:?} {low}");
+            assert!((drawn.high - high).abs() < most, "{error}: {drawn:?} {high}");
+        }
+        assert_eq!(flip_limits(&values, 0.000_6), None);
+    }
 }

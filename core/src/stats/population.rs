@@ -141,20 +141,20 @@ mod tests {
         assert_eq!(largest_deviate(2, 0.05), None);
     }
 
-    /// Twelve units within a percent of each other.
+    /// Twelve units within a percent of each other, far from no change.
     fn alike() -> Vec<Draw> {
         let places = [0.3, -0.5, 0.1, 0.9, -0.8, 0.0, 0.6, -0.2, -0.6, 0.4, 0.2, -0.4];
-        places.map(|place| unit(0.01 * place)).to_vec()
+        places.map(|place| unit(1.0 + 0.01 * place)).to_vec()
     }
 
     #[test]
     fn what_lies_far_from_the_others_differs_and_two_do_not_hide_each_other() {
         assert_eq!(differing(&alike(), 1), Vec::<usize>::new());
         let mut one = alike();
-        one[7].mean_ln = -0.2;
+        one[7].mean_ln = 0.95;
         assert_eq!(differing(&one, 20), [7]);
         let mut two = one.clone();
-        two[2].mean_ln = -0.21;
+        two[2].mean_ln = 0.94;
         assert_eq!(differing(&two, 20), [2, 7]);
         // A unit whose own rounds scatter as far, or which has only one, shows nothing.
         one[7].error_ln = Some(0.1);

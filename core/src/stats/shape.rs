@@ -296,6 +296,9 @@ mod tests {
             (with(|at, _| 1_027.5 + 24.0 * f64::from(at == 4)), &[]),
             (with(|at, _| 1_027.5 + 32.0 * f64::from(at == 4)), &["outlier"]),
             (series(vec![1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6]), &[]),
+            // Values without logarithms have no shape.
+            (with(|at, noise| if at == 4 { f64::INFINITY } else { 100.0 + noise }), &[]),
+            (with(|at, noise| 100.0 + noise - 150.0 * f64::from(at == 4)), &[]),
         ];
         for (values, expected) in cases {
             assert_eq!(names(values), *expected, "{values:?} {:?}", shapes(values));
@@ -337,6 +340,7 @@ mod tests {
         // Four pairs of equals: a variance of (8 * 7 * 21 - 4 * 2 * 1 * 9) / 18 = 61.33.
         let tied = p_of_score(24.0, &[1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0]).unwrap();
         assert!((tied - 0.003_315).abs() < 1e-5, "{tied}");
+        assert_eq!(p_of_score(0.0, &[1.0; 4]), None, "no two can be compared");
     }
 
     #[test]
@@ -398,10 +402,13 @@ mod tests {
         let few = thinned(&logs);
         assert_eq!((few.len(), few[0].0, few[MAX_VALUES - 1].0), (MAX_VALUES, 0, 99_999));
         assert!(few.windows(2).all(|pair| pair[0].0 < pair[1].0));
-        let rising: Vec<(u32, f64)> =
+        let mut rising: Vec<(u32, f64)> =
             (0..100_000).map(|round| (round, 1.0 + f64::from(round) / 1e6)).collect();
         let found = shapes(&rising);
         let is_trend = |shape: &Shape| matches!(shape, Shape::Trend { last_over_first, .. } if (*last_over_first - 1.1).abs() < 0.01);
         assert!(found.iter().any(is_trend), "{found:?}");
+        // Also a value that is not among them has to have a logarithm.
+        rising[1].1 = -1.0;
+        assert_eq!(shapes(&rising), []);
     }
 }

@@ -162,3 +162,41 @@ impl Random {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn noise_has_the_mean_0_and_the_deviation_1() {
+        const DRAWN: usize = 100_000;
+        for noise in [Noise::Normal, Noise::LogNormal, Noise::HeavyTailed, Noise::Bimodal] {
+            let mut random = Random::new(1);
+            let drawn: Vec<f64> = (0..DRAWN).map(|_| random.noise(noise)).collect();
+            let mean = drawn.iter().sum::<f64>() / DRAWN as f64;
+            let square = drawn.iter().map(|value| value * value).sum::<f64>() / DRAWN as f64;
+            assert!(mean.abs() < 0.02, "{noise:?}: {mean}");
+            assert!((square.sqrt() - 1.0).abs() < 0.1, "{noise:?}: {square}");
+        }
+    }
+
+    #[test]
+    fn a_machine_drifts_from_round_to_round() {
+        let quiet = Setting {
+            blocks: 1,
+            metrics_per_block: 1,
+            drift_within: 0.0,
+            ..Setting::same(200, Noise::Normal, 0.0)
+        };
+        let rise = |setting: &Setting| {
+            let table = experiment(setting, 1, &mut Random::new(2));
+            let values = &table[0].variants[0];
+            (values[199].1 / values[0].1).ln() / setting.cv
+        };
+        // Steps of mean and deviation 8: 199 of them are 1,592, give or take 113.
+        let drifted = rise(&quiet);
+        assert!((1_250.0..1_930.0).contains(&drifted), "{drifted}");
+        let still = rise(&Setting { drift: 0.0, ..quiet });
+        assert!(still.abs() < 6.0, "{still}");
+    }
+}

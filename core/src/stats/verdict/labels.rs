@@ -434,3 +434,16 @@ impl Test {
         if variance > 0.0 { self.turn * deviate.copysign(difference) } else { 0.0 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_beyond_whole_units_stay() {
+        let runs = Runs { rounds: (10..20).collect(), size: 3 };
+        assert_eq!(runs.units(), 3);
+        let units = [9, 10, 12, 13, 18, 19, 20].map(|round| runs.unit_of(round));
+        assert_eq!(units, [None, Some(0), Some(0), Some(1), Some(2), None, None]);
+    }
+}

@@ -193,6 +193,17 @@ mod tests {
     }
 
     #[test]
+    fn rounds_without_a_pair_have_to_be_made_too() {
+        let of_made = |needed, pairs, made| Rounds::Number(needed).of_made(pairs, made);
+        assert_eq!(of_made(10, 8, 8), Rounds::Number(10));
+        assert_eq!(of_made(10, 5, 8), Rounds::Number(16));
+        assert_eq!(of_made(10, 3, 8), Rounds::Number(27), "rounded up");
+        assert_eq!(of_made(10, 0, 8), Rounds::Number(80));
+        assert_eq!(of_made(MAX_ROUNDS, 7, 8), Rounds::MoreThan(MAX_ROUNDS));
+        assert_eq!(Rounds::MoreThan(MAX_ROUNDS).of_made(8, 8), Rounds::MoreThan(MAX_ROUNDS));
+    }
+
+    #[test]
     fn rounds_agree_with_printed_power_tables() {
         // Cohen, Statistical Power Analysis: paired t, two-sided 0.05.
         let cases = [(0.5, 0.8, 34), (0.5, 0.95, 54), (1.0, 0.8, 10), (1.0, 0.95, 16)];

@@ -469,3 +469,27 @@ fn levels(family: &Family, progress: Option<Progress>, open: usize) -> Vec<Level
             .collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_table_gets_fewer_draws() {
+        let values: Vec<(u32, f64)> = (0..300).map(|round| (round, 0.0)).collect();
+        let seen = |values| Seen { values, scale: Scale::Log };
+        let paired = seen(Values::Paired(&values));
+        assert_eq!(additions(&paired), MAX_SIGNS);
+        let separate = seen(Values::Separate([&values[..20], &values[..10]]));
+        assert_eq!(additions(&separate), 2 * (20 + 10) + ADDITIONS_OF_WELCH + 10);
+        let family = Family { draws: 20_000, ..Family::new(1, 1) };
+        let draws = |count: usize| {
+            let table = vec![Some(paired); count];
+            let draws = DrawsOfLook::new(&table, &family, family.alpha, true);
+            assert_eq!(u64::from(draws.max), draws.limit.min_draws, "{count}");
+            draws.max
+        };
+        assert_eq!(draws(100), 20_000);
+        assert_eq!(draws(1_000), 3_125, "8e8 additions of 1,000 times 256");
+    }
+}

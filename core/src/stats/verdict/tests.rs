@@ -521,6 +521,26 @@ fn a_block_that_stopped_keeps_its_verdicts_and_its_place() {
 }
 
 #[test]
+fn a_block_whose_last_run_failed_has_not_stopped() {
+    let looks = Schedule { rule: LookRule::Even, ends: Vec::new() };
+    let plain = side((0..30).map(|round| 100.0 + f64::from(round % 3)));
+    // Up to the first look nothing, then much.
+    let late = side((0..30).map(|round| {
+        let gain = if round < 10 { 0.0 } else { 20.0 };
+        100.0 + f64::from(round % 3) + gain * f64::from(1 + round % 2)
+    }));
+    let whole = comparison(0, &plain, &plain);
+    let judged = |failed: Comparison| {
+        let judged = replay(&[whole, failed], &family(1), &looks, 30, true);
+        judged[1].decided_at
+    };
+    let all = judged(comparison(1, &plain, &late));
+    assert!(all.is_some_and(|rounds| rounds > 10), "{all:?}");
+    let last = all.map_or(0, |rounds| rounds as usize - 1);
+    assert_eq!(judged(comparison(1, &plain[..last], &late[..last])), all);
+}
+
+#[test]
 fn a_drawn_p_value_counts_what_was_measured() {
     let logs = side((0..30).map(|round| 1.0 + f64::from(round) / 100.0));
     let below = side((0..30).map(|round| f64::from(round) / 100.0));
@@ -822,6 +842,9 @@ fn what_two_sides_do_not_decide_says_why() {
     assert!(rounds > 8, "{rounds}");
     let nothing = NoEffect::NoRuns;
     assert_eq!(open(10, &Vec::new()), Verdict::Unjudged(Unjudged::NoEffect(nothing)));
+    let judged = judge(&[unpaired(&baseline, &[])], &Family::new(1, 1))[0];
+    let json = serde_json::to_value(judged).unwrap();
+    assert_eq!(json["ratio"], serde_json::json!({"none": "no_runs"}));
 }
 
 #[test]
