@@ -209,9 +209,6 @@ impl Job {
         };
         let lacks = |work: &&usize| self.rounds[**work].wants(step, round, limits);
         let works: BTreeSet<usize> = open.iter().filter(lacks).copied().collect();
-        if works.is_empty() {
-            return Vec::new();
-        }
         let mut runs = plan::round_order(plan, round);
         runs.retain(|key| works.contains(&plan.work_of(key.cell)));
         runs

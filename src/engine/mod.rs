@@ -153,7 +153,7 @@ fn execute_rounds<E>(
             if job.started.plan.measure.until_decided && !job.host_ended.is_empty() {
                 return Ok(PlanEnd::Complete);
             }
-            pace.slowest_run = pace.slowest_run.max(round_started.elapsed() / runs as u32);
+            pace.add(round_started.elapsed(), runs);
         }
         if let Some(still_open) = look(Poll { rounds_done: step + 1, is_resumed: false }) {
             open = still_open;
@@ -170,6 +170,11 @@ struct Pace {
 }
 
 impl Pace {
+    /// A round of so many runs that has ended.
+    fn add(&mut self, round: Duration, runs: usize) {
+        self.slowest_run = self.slowest_run.max(round / runs as u32);
+    }
+
     fn leaves_time_for(&self, runs: usize, budget: Option<Duration>) -> bool {
         let needed = self.slowest_run.saturating_mul(runs as u32);
         let fits = budget.is_none_or(|budget| self.started.elapsed() + needed <= budget);

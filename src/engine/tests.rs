@@ -6,7 +6,7 @@ use super::testing::{parsed, started};
 use super::*;
 use crate::backend::lab::LabError;
 use crate::backend::{BackendError, News, Null};
-use crate::model::{Calibration, CpuSet, Cut, Plan, Sharding, Topology};
+use crate::model::{Calibration, CpuSet, Cut, Plan, Sharding, Topology, WorkerWindow};
 use crate::plan;
 
 const PLAN: &str = r#"
@@ -126,6 +126,7 @@ fn every_run_ends_once_in_the_plans_order() {
     assert_eq!(end, PlanEnd::Complete);
     assert_eq!(job.planned_runs(), 24);
     assert_eq!(ended(&events), order(&job, 4));
+    assert!(matches!(&events[0], Event::PlanStarted(started) if started.id == "test"));
     assert_eq!(
         events.last(),
         Some(&Event::PlanEnded { reason: PlanEnd::Complete, calibration: None })
@@ -338,14 +339,14 @@ fn a_sink_that_fails_in_a_run_gets_nothing_further() {
 
 #[test]
 fn a_round_begins_if_it_can_end_within_the_budget() {
-    let slowest_run = Duration::from_secs(60);
-    let pace = Pace { started: Instant::now(), slowest_run };
+    let mut pace = Pace { started: Instant::now(), slowest_run: Duration::ZERO };
+    assert!(pace.leaves_time_for(61, Some(Duration::ZERO)), "nothing is known yet");
+    pace.add(Duration::from_secs(600), 10);
+    pace.add(Duration::from_secs(500), 10);
     let budget = Some(Duration::from_secs(3600));
     assert!(pace.leaves_time_for(30, budget));
     assert!(!pace.leaves_time_for(61, budget));
     assert!(pace.leaves_time_for(61, None));
-    let nothing_known = Pace { slowest_run: Duration::ZERO, ..pace };
-    assert!(nothing_known.leaves_time_for(61, Some(Duration::ZERO)));
 }
 
 #[test]
@@ -367,6 +368,9 @@ fn an_affinity_beyond_the_machine_costs_its_own_runs_only() {
     assert_eq!(reasons.len(), 8, "{reasons:?}");
     let expected = format!("affinity 0-{}: this machine has CPUs {online}; hint", last + 1);
     assert!(reasons[0].starts_with(&expected), "{reasons:?}");
+    let cell = &with("affinity = \"0-99\"").started.cells[2];
+    let unknown = Topology::default();
+    assert_eq!(check(&Null::default(), cell, &unknown).as_ref(), Ok(cell), "CPUs are not known");
 }
 
 /// Rounds by work, of runs in order.
@@ -420,6 +424,11 @@ fn parts_together_are_the_plan_also_where_they_were_interrupted() {
                 let resumed = Job::resumed(job.started.clone(), done);
                 let rest = outcomes(&collect(&resumed, &mut Null::default(), usize::MAX).0);
                 assert_eq!(rest.len(), own.len() - 1);
+                let last = *ended(&events).last().expect("it has runs");
+                let done = own.keys().filter(|key| **key != last).map(|key| (*key, false));
+                let resumed = Job::resumed(job.started.clone(), done);
+                let rest = collect(&resumed, &mut Null::default(), usize::MAX).0;
+                assert_eq!(ended(&rest), [last]);
             }
             let had = all.len();
             all.extend(own.clone());
@@ -773,8 +782,29 @@ fn a_variant_that_has_its_result_keeps_it_where_it_cannot_be_had_any_longer() {
     let done = whole.keys().filter(|key| **key != lost).map(|key| (*key, false));
     let resumed = Job::resumed(job.started.clone(), done);
     let missing = [("b".to_string(), "no".to_string())].into();
-    let (events, _) = collect(&resumed, &mut Null { missing, ..Null::default() }, usize::MAX);
+    let mut null = Null { missing, ..Null::default() };
+    let (events, _) = collect(&resumed, &mut null, usize::MAX);
     assert_eq!(ended(&events), [lost]);
+    // If its own result is the one that is lost, nothing runs.
+    let lost = RunKey { round: 2, cell: 4 };
+    let done = whole.keys().filter(|key| **key != lost).map(|key| (*key, false));
+    let (events, _) = collect(&Job::resumed(job.started.clone(), done), &mut null, usize::MAX);
+    assert_eq!(ended(&events), [lost]);
+    assert!(!events.iter().any(|event| matches!(event, Event::RunStarted { .. })));
+}
+
+#[test]
+fn a_window_of_turns_has_the_workers_of_each_variant_in_turn() {
+    let worker = |ops| WorkerWindow { end_at_ns: 9, wall_ns: 9, ops, cpu_ns: 9, peak_ns: 0 };
+    let window =
+        |ops: &[u64]| Window { index: 3, workers: ops.iter().copied().map(worker).collect() };
+    let divided = |ops: &[u64], variants| turns::divided_window(window(ops), variants);
+    assert_eq!(
+        divided(&[1, 2, 3, 4, 5, 6], 3),
+        [window(&[1, 2]), window(&[3, 4]), window(&[5, 6])]
+    );
+    assert_eq!(divided(&[1, 2], 1), [window(&[1, 2])]);
+    assert_eq!(divided(&[], 3), []);
 }
 
 #[test]
