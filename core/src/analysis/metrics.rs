@@ -81,6 +81,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_lab_is_held_against_work_and_latencies_alone() {
+        use Direction::{HigherIsBetter, LowerIsBetter};
+        let of = |name, unit, direction, statistic| {
+            Measured::from_kind(&MetricKind::explaining(name, unit, direction, statistic))
+        };
+        let [p50, p99] = [500_000, 990_000].map(Statistic::Quantile);
+        let throughput = of(THROUGHPUT, Unit::OpsPerS, HigherIsBetter, Statistic::Rate);
+        assert_eq!(throughput, Some(Measured::Throughput));
+        assert_eq!(of("switches", Unit::PerS, LowerIsBetter, Statistic::Rate), None);
+        assert_eq!(of("wakeup_p50", Unit::Ns, LowerIsBetter, p50), Some(Measured::P50));
+        assert_eq!(of("wakeup_p99", Unit::Ns, LowerIsBetter, p99), Some(Measured::P99));
+        assert_eq!(of("queue_p99", Unit::Count, LowerIsBetter, p99), None);
+        assert_eq!(of("sleep_p50", Unit::Ns, HigherIsBetter, p50), None);
+    }
+
+    #[test]
     fn a_metric_is_named_alone_or_by_its_place() {
         let is = |pattern| metric_matches(pattern, "web threads=4 [batch]", "load", "wakeup_p99");
         for pattern in [

@@ -106,3 +106,28 @@ fn typical(work: &WorkTable, side: usize) -> Option<CountedRun> {
     let of_round = nearest.and_then(|round| runs.iter().find(|run| run.round == round));
     of_round.or(runs.last()).copied()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{analysed, tens};
+    use super::*;
+
+    #[test]
+    fn latencies_are_summed_up_by_side_and_kept_by_round() {
+        let mut builder = PictureBuilder::new(&analysed(&[tens(1.0)], &["default", "batch"]));
+        let mut take = |round, cell, counts: &[(u64, u64)]| {
+            builder.take_latency(0, RunKey { round, cell }, ("web", "wakeup"), counts);
+        };
+        take(1, 0, &[(1_000, 3), (1_001, 2), (9_000, 0), (50_000, 1)]);
+        take(0, 0, &[(1_000, 1)]);
+        take(0, 1, &[(2_000, 4)]);
+        take(99, 0, &[(1_000, 7)]);
+        let pictures = builder.finish();
+        let [picture] = &pictures.works[0].latencies[..] else { panic!("{pictures:?}") };
+        let totals = picture.sides.iter().map(|side| side.all.total());
+        assert_eq!(totals.collect::<Vec<_>>(), [7, 4]);
+        let rounds = &picture.sides[0].rounds;
+        assert_eq!(rounds.iter().map(|(round, _)| *round).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(rounds[1].1, [(octave_halves(1_000), 5), (octave_halves(50_000), 1)]);
+    }
+}

@@ -433,3 +433,22 @@ fn sums<'w, K: Ord + Copy + 'w>(counts: impl Iterator<Item = &'w Counts<K>>) -> 
     counts.flatten().for_each(|(of, runs)| *sums.entry(*of).or_default() += runs);
     sums
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{plan, rounds};
+    use super::*;
+    use crate::model::LookRule;
+
+    #[test]
+    fn the_last_look_says_how_many_clean_rounds_are_needed() {
+        let mut measured = rounds(plan("p1", 1, &["default", "batch"]), 0..40, &[1.0, 1.0]);
+        assert_eq!(needed(&measured), stats::min_rounds(stats::LEVEL, 1));
+        measured.plan.measure.until_decided = true;
+        measured.plan.measure.looks = LookRule::Even;
+        // Four looks leave 0.9 to the fourth power, of which an end has nine tenths.
+        let share = 0.9f64.powi(5);
+        assert_eq!(needed(&measured), stats::min_rounds(stats::LEVEL * share, 1));
+        assert_ne!(needed(&measured), stats::min_rounds(stats::LEVEL * 0.1, 1));
+    }
+}

@@ -614,6 +614,8 @@ fn what_never_happened_on_both_sides_has_no_verdict_and_is_no_gap() {
     }
     let analysis = analysed(&[both], &["default", "batch"]);
     assert_eq!(row(&analysis, "wakeup_p99").cells[1].judged, None);
+    let lack = |metric| [0, 1, 2].map(|side| row(&analysis, metric).lacks_verdict(side));
+    assert_eq!(["throughput", "wakeup_p99"].map(lack), [[false; 3]; 2]);
     assert_eq!((analysis.method.headline_verdicts, analysis.notes.len()), (1, 0));
 }
 

@@ -163,3 +163,33 @@ fn show_phase(phase: &Option<Phase>) -> String {
     let ops = ops.map(|ops| format!("ops {ops}"));
     at.into_iter().chain(lasts).chain(ops).collect::<Vec<_>>().join(" ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::plan;
+    use super::*;
+
+    /// A plan in whose lab the work takes as long.
+    fn in_lab(backend: &str, lab_duration_ns: u64) -> SampledPlan {
+        let mut plan = plan("p1", 1, &["default"]);
+        plan.backend = backend.to_string();
+        plan.plan.has_lab_durations = backend == SampledPlan::LAB;
+        plan.cells[0].work.lab_duration_ns = Some(lab_duration_ns);
+        plan
+    }
+
+    #[test]
+    fn a_work_that_is_shorter_in_the_lab_is_the_same_on_a_host_and_not_in_another_lab() {
+        let key = |plan| WorkKey { plan, cell: &plan.cells[0], variant: None, mixed: true };
+        let plans = [
+            in_lab(SampledPlan::LAB, 40_000_000),
+            in_lab(SampledPlan::LAB, 50_000_000),
+            in_lab(SampledPlan::LOCAL, 40_000_000),
+        ];
+        let [lab, other_lab, host] = plans.each_ref().map(key);
+        assert_eq!(lab.difference(&host), None);
+        let (own_ns, other_ns) = (40_000_000, 50_000_000);
+        let time = Difference::Time { what: "duration", own_ns, other_ns };
+        assert_eq!(lab.difference(&other_lab), Some(time));
+    }
+}

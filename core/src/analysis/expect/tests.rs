@@ -298,3 +298,40 @@ fn an_open_range_says_after_how_many_rounds_it_may_be_decided() {
     assert_eq!(of(2 * needed, 1.39).0, Outcome::Holds, "{needed} rounds");
     assert_eq!(of(8, 1.4).1, Some(Rounds::MoreThan(MAX_ROUNDS)), "on the limit");
 }
+
+#[test]
+fn not_worse_and_not_better_look_at_the_ends_that_the_direction_makes_theirs() {
+    use Direction::{HigherIsBetter, LowerIsBetter};
+    let [above, below] = [true, false].map(|above| Excluded { above, below: !above });
+    let cases = [
+        (Claim::NotWorse, HigherIsBetter, [false, true]),
+        (Claim::NotWorse, LowerIsBetter, [true, false]),
+        (Claim::NotBetter, HigherIsBetter, [true, false]),
+        (Claim::NotBetter, LowerIsBetter, [false, true]),
+        (Claim::Same, HigherIsBetter, [false, false]),
+    ];
+    for (claim, direction, expected) in cases {
+        let is = [above, below].map(|excluded| is_excluded(claim, direction, excluded));
+        assert_eq!(is, expected, "{claim:?} {direction:?}");
+    }
+}
+
+#[test]
+fn rounds_that_lack_a_pair_are_counted_among_those_that_an_open_range_takes() {
+    let of = |lone: u32| {
+        let mut measured = plan("p1", 1, &["default", "batch"]);
+        for round in 0..8 {
+            let ratio = 1.4 * 1.02f64.powf(spread(round));
+            measured = rounds(measured, round..round + 1, &[1.0, ratio]);
+        }
+        for round in 8..8 + lone {
+            run(&mut measured, round, 0, 1.0);
+        }
+        let expectations = [expect("throughput", Claim::Ratio { from: Some(1.39), to: None })];
+        match test(&analysed(&measured, &expectations), &expectations)[0].metrics[0].rounds {
+            Some(Rounds::Number(needed)) => needed,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(of(8), 2 * of(0));
+}

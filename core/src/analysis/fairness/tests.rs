@@ -1,6 +1,6 @@
 //! Tests of fairness tables: invented runs with answers by hand, and what is refused.
 
-use super::super::testing;
+use super::super::{Note, testing};
 use super::*;
 use crate::model::{
     Direction, Placement, RunKey, SampledMetric, SampledValue, SetChange, Statistic, Unit,
@@ -535,4 +535,53 @@ fn a_set_may_use_what_the_cgroups_above_it_leave() {
         let expected: CpuSet = expected.parse().unwrap();
         assert_eq!(allowed_cpus(&pool, &cell, &set), Reading::Known(expected), "{}", set.name);
     }
+}
+
+#[test]
+fn cgroups_compete_by_their_weight_below_the_one_above() {
+    let cgroup = |path: &str, knobs: &[(&str, Value)]| Cgroup {
+        path: path.parse().unwrap(),
+        knobs: knobs.iter().map(|(name, value)| (name.to_string(), value.clone())).collect(),
+        cpus: None,
+        changes: Vec::new(),
+    };
+    let weight = ("cgroup-weight", Value::Int(200));
+    let idle = |is_idle| ("cgroup-idle", Value::Bool(is_idle));
+    let cgroups = vec![
+        cgroup("batch", &[weight.clone(), idle(true)]),
+        cgroup("web", &[weight, idle(false)]),
+        cgroup("web/db", &[("cgroup-max", Value::Percent(50.0))]),
+        cgroup("batch/cron", &[]),
+    ];
+    let of = |parent, weight, max| CompetingCgroup { parent, weight, max };
+    let expected = [
+        of(None, 3.0, f64::INFINITY),
+        of(None, 2048.0, f64::INFINITY),
+        of(Some(1), 1024.0, 0.5),
+        of(Some(0), 1024.0, f64::INFINITY),
+    ];
+    assert_eq!(competing_cgroups(&Work { cgroups, ..Work::default() }), expected);
+}
+
+#[test]
+fn sets_without_their_solo_runs_are_noted() {
+    let mut invented = Invented::same(0.5, &[0.5; 2]);
+    let works = invented.plan.cells.iter().map(|cell| cell.work.clone());
+    invented.plan.plan.works = works.collect();
+    let variants = ["default"];
+    let notes = |invented: &Invented| testing::analysed(&[invented.plan.clone()], &variants).notes;
+    let is_it = |note: &Note| matches!(note, Note::NoSolo { .. });
+    assert!(!notes(&invented).iter().any(is_it));
+    let params = &mut invented.plan.cells[0].work.sets[0].params;
+    params.insert("operations".to_string(), Value::Int(6));
+    let (work, sets) = ("w".to_string(), vec!["w".to_string()]);
+    assert!(notes(&invented).contains(&Note::NoSolo { work, sets }));
+}
+
+#[test]
+fn a_set_whose_throughput_is_lost_has_no_part_of_its_solo_run() {
+    let mut invented = Invented::same(0.5, &[0.5; 2]);
+    invented.plan.runs[1].values.clear();
+    let part = medians(&invented.only().sets[0])[4];
+    assert_eq!(part, None);
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::analysis::testing::{self, asked, lose, metric, plan, run_of};
 use crate::analysis::{Question, analyse};
 use crate::model::*;
+use crate::stats::Interval;
 
 /// Factors of `throughput`, `wakeup_p50` and `wakeup_p99`.
 type Factors = [f64; 3];
@@ -71,6 +72,7 @@ fn rows_are_matched_and_summed_up() {
         ("wakeup_p99", "slice", differs),
     ];
     assert_eq!(rows, expected);
+    assert!(found.rows.iter().all(|row| row.set.is_none()), "the work has one set");
     let Summary { decided, agree, contradict, differ, open, signs, deviations, .. } =
         &found.summary;
     assert_eq!((decided, agree, contradict, differ, open), (&6, &4, &1, &1, &0));
@@ -253,4 +255,26 @@ fn plans_of_a_host_have_one_calibration() {
     assert_eq!(plans, ["b", "a"].map(str::to_string));
     assert!((share - 0.02).abs() < 1e-12, "{share}");
     assert!(matches!(check(980_000), Err(FidelityError::Calibrations { .. })));
+}
+
+#[test]
+fn intervals_that_do_not_overlap_disagree_where_the_host_decides_nothing() {
+    let even = measured("h", "local", [EVEN; 3], 0.0);
+    let row = compared(&even, &measured("l", "lab", [EVEN; 3], 0.0)).rows.remove(0);
+    let found = |ends: Option<(f64, f64)>| Found {
+        ratio: Some(Ratio {
+            ratio: 1.0,
+            interval: ends.map(|(low, high)| Interval { low, high }),
+            pairs: 10,
+        }),
+        ..row.host
+    };
+    let disagree = |host, lab| {
+        let [host, lab] = [found(host), found(lab)];
+        FidelityRow { prediction: None, host, lab, ..row.clone() }.disagrees()
+    };
+    assert!(disagree(Some((0.8, 0.9)), Some((0.95, 1.1))));
+    assert!(disagree(Some((0.95, 1.1)), Some((0.8, 0.9))));
+    assert!(!disagree(Some((0.8, 1.0)), Some((0.95, 1.1))));
+    assert!(!disagree(Some((0.8, 0.9)), None), "nobody knows");
 }

@@ -218,3 +218,25 @@ fn cpus_caches_and_domains() {
     assert_eq!(labels(&of.domains), ["domain0 MC, idle"]);
     assert_eq!(values(&of.domains[0].changes), [("lb_count", Some(1000.0), Some(1000.0))]);
 }
+
+#[test]
+fn a_queue_that_was_never_looked_at_has_no_mean() {
+    let mean = |lengths| queue_mean(&CpuScore { lengths, ..CpuScore::default() });
+    assert_eq!(mean(Some(vec![1, 3])), Some(0.75));
+    assert_eq!(mean(Some(vec![0, 0])), None);
+    assert_eq!(mean(None), None);
+}
+
+#[test]
+fn a_task_that_runs_much_and_as_before_comes_after_one_that_changed() {
+    let of = |run_ns| vec![task("steady", 1, 900_000, &[]), task("web", 2, run_ns, &[])];
+    let [before, after] = [saved("a", S, of(4_000), vec![]), saved("b", S, of(3_000), vec![])];
+    assert_eq!(labels(&compared(&before, &after, By::Name).rows), ["web", "steady"]);
+}
+
+#[test]
+fn a_task_of_which_nothing_is_known_has_no_row() {
+    let unknown = TaskScore { name: "web".to_string(), watched: true, ..TaskScore::default() };
+    let of = |id| saved(id, S, vec![unknown.clone()], vec![]);
+    assert_eq!(labels(&compared(&of("a"), &of("b"), By::Name).rows), [""; 0]);
+}

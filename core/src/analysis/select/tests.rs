@@ -307,6 +307,13 @@ fn what_means_nothing_is_refused_with_a_hint() {
         ("since=9999999999999w", "`since=9999999999999w` is not a date".to_string(), dates),
         ("until=2026-02-30", "`until=2026-02-30` is not a date".to_string(), dates),
         (
+            "since=1970-01-02,until=1970-01-02",
+            "`since=1970-01-02,until=1970-01-02` leaves no time: \
+             since 1970-01-02T00:00:00, until 1970-01-02T00:00:00 UTC"
+                .to_string(),
+            "`until` has to be the later one: schedlab list runs",
+        ),
+        (
             "until=2d,since=1d",
             "`until=2d,since=1d` leaves no time: \
              since 1970-01-05T12:00:00, until 1970-01-04T12:00:00 UTC"
@@ -597,4 +604,14 @@ fn what_begins_as_a_selection_is_no_name_of_a_plan() {
     ] {
         assert_eq!(is_selection(text), expected, "{text}");
     }
+}
+
+#[test]
+fn where_nothing_is_stored_runs_are_what_would_be_listed() {
+    assert!(!is_of_scores(&[]));
+    assert_eq!(list(&[]), "schedlab list runs");
+    let mut heads = heads();
+    assert_eq!(list(&heads), "schedlab list runs");
+    heads[0].backend = SCORE.to_string();
+    assert_eq!(list(&heads), "schedlab list scores");
 }

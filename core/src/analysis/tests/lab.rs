@@ -39,6 +39,7 @@ fn a_side_has_the_kernel_that_was_booted_for_it_and_its_clock_and_no_boots() {
     let side = &found.sides[1];
     assert_eq!(side.kernels, ["debian:6.12 (6.12.0, digest b1)"]);
     assert_eq!((side.boots, side.runs, side.times.exact), (None, 10, 10));
+    assert_eq!(found.plans[0].took_ns, None, "a guest's clock says nothing of the host's time");
     assert!(found.is_exact());
     assert_eq!(found.notes, []);
     let not = GuestTime::NotExact("out of step".to_string());
