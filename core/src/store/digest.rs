@@ -148,3 +148,42 @@ impl Digests {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(fill: impl FnOnce(&mut Digest)) -> u64 {
+        let mut digest = Digest::default();
+        fill(&mut digest);
+        digest.take()
+    }
+
+    #[test]
+    fn no_two_values_have_one_digest() {
+        let values = [
+            ValueRef::Null,
+            ValueRef::Integer(97),
+            ValueRef::Integer(-97),
+            ValueRef::Real(97.0),
+            ValueRef::Real(f64::from_bits(97)),
+            ValueRef::Text(b"a"),
+            ValueRef::Text(b""),
+            ValueRef::Blob(b"a"),
+            ValueRef::Blob(b""),
+        ];
+        let digests: Vec<u64> = values.iter().map(|value| digest(|all| all.add(*value))).collect();
+        for (at, one) in digests.iter().enumerate() {
+            assert!(!digests[..at].contains(one), "{:?}", values[at]);
+        }
+        let texts = [None, Some("a"), Some("")].map(|text| digest(|all| all.add_text(text)));
+        assert_eq!(texts, [digests[0], digests[5], digests[6]]);
+        let numbers = [None, Some(97)].map(|number| digest(|all| all.add_integer(number)));
+        assert_eq!(numbers, [digests[0], digests[1]]);
+        // Where one value ends and the next begins counts, too.
+        let pair = |one: &str, other: &str| {
+            digest(|all| [one, other].iter().for_each(|text| all.add_text(Some(text))))
+        };
+        assert_ne!(pair("ab", "c"), pair("a", "bc"));
+    }
+}

@@ -508,6 +508,8 @@ mod tests {
             (20 << 20, 4_000_000, true),
             (20 << 20, 4_000_001, false),
             (109_000_000, 3_900_000, false),
+            (80_000_000, 2_000_000, true),
+            (100_000_000, 2_000_000, false),
         ];
         for (bytes, nodes, is_taken) in cases {
             assert_eq!(check_size(bytes, nodes).is_ok(), is_taken, "{bytes} {nodes}");

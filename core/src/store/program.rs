@@ -79,5 +79,8 @@ mod tests {
         assert!(pack(&"x".repeat(1 << 20)).unwrap().len() < 2048);
         assert!(unpack(&pack(&"x".repeat(17 << 20)).unwrap(), MAX_BYTES).is_err());
         assert!(unpack(b"other bytes", MAX_BYTES).is_err());
+        let packed = pack("12345").unwrap();
+        assert_eq!(unpack(&packed, 5).unwrap(), "12345");
+        assert!(unpack(&packed, 4).is_err());
     }
 }

@@ -384,3 +384,16 @@ fn text<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<&'r str> {
 fn count(length: usize) -> Result<u32, Fault> {
     u32::try_from(length).map_err(|_| Fault::Damaged(format!("a plan has {length} values")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_known_is_kept_once() {
+        let mut known = Vec::new();
+        let [one, other, again] = ["a", "b", "a"].map(|text| interned(&mut known, text));
+        assert_eq!((&*one, &*other, known.len()), ("a", "b", 2));
+        assert!(Arc::ptr_eq(&one, &again));
+    }
+}

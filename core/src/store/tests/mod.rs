@@ -117,6 +117,8 @@ fn a_new_database_is_durable_marked_and_found_again() {
     assert_eq!(number("application_id"), APPLICATION_ID);
     assert_eq!(number("user_version"), MIGRATIONS.len() as i64);
     assert!(number("busy_timeout") > 0);
+    assert_eq!(number("wal_autocheckpoint"), 0, "the store does it itself");
+    assert_eq!(number("journal_size_limit"), 64 << 20);
     let path = store.path().to_path_buf();
     assert_eq!(path, folder.path().join("data/schedlab.db"));
     drop(store);

@@ -139,6 +139,40 @@ fn changed(round: u32, change: impl FnOnce(&mut RunResult)) -> Event {
     event
 }
 
+#[test]
+fn a_plan_in_detail_counts_its_failures_and_disturbances_the_most_frequent_first() {
+    use DisturbanceKind::{OutsideLoad, Steal};
+    let disturbed = |round, kinds: &[DisturbanceKind]| {
+        changed(round, |result| {
+            let fact = |kind: &DisturbanceKind| DisturbanceFact::Text {
+                kind: *kind,
+                detail: String::new(),
+            };
+            let facts = kinds.iter().map(fact);
+            result.disturbances = facts.map(|fact| Disturbance { share: None, fact }).collect();
+        })
+    };
+    let failed = |round, reason: &str| Event::RunEnded {
+        key: RunKey { round, cell: 0 },
+        outcome: Outcome::Failed { reason: reason.to_string() },
+    };
+    let (_folder, mut store) = begun(1);
+    let events = [
+        disturbed(0, &[Steal, OutsideLoad]),
+        disturbed(1, &[Steal]),
+        failed(2, "it stalled"),
+        failed(3, "it died"),
+        failed(4, "it died"),
+    ];
+    apply_all(&mut store, &events);
+    let detail = store.detail("plan").unwrap();
+    assert_eq!(detail.disturbed, [(Steal, 2), (OutsideLoad, 1)]);
+    let unmeasured = detail.unmeasured.iter();
+    let counts = unmeasured.map(|of| (of.status.as_str(), of.reason.as_str(), of.runs));
+    let expected = [("failed", "it died", 2), ("failed", "it stalled", 1)];
+    assert_eq!(counts.collect::<Vec<_>>(), expected);
+}
+
 fn knob(knob: &str, asked: Value, got: Reading<Value>) -> KnobReading {
     KnobReading { knob: knob.to_string(), asked, got }
 }
