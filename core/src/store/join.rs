@@ -157,7 +157,7 @@ fn of_one_plan(conn: &Connection, arrived: &[Arrived]) -> Result<(), Fault> {
 }
 
 /// Why two plans are not one, in words.
-fn what_differs(first: &PlanStarted, other: &PlanStarted) -> String {
+pub(super) fn what_differs(first: &PlanStarted, other: &PlanStarted) -> String {
     let (own, others) = (&first.plan, &other.plan);
     let pair = |what: &str, own: &dyn std::fmt::Display, other: &dyn std::fmt::Display| {
         format!("{what} ({own} and {other})")

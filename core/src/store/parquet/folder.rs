@@ -78,7 +78,8 @@ pub fn write(
     let (new, old, place) = (own(UNFINISHED), own(REPLACED), place(target, id));
     fs::create_dir_all(&target.folder).map_err(io_error("create", &target.folder))?;
     fs::create_dir(&new).map_err(io_error("create", &new))?;
-    let unfinished = Unfinished(new.clone());
+    // Once it has its own name, nothing is there under this one.
+    let _unfinished = Unfinished(new.clone());
     let _writing = lock(&new);
     let rows = fill(&new)?;
     let is_there = target.overwrite && place.symlink_metadata().is_ok();
@@ -92,7 +93,6 @@ pub fn write(
         _ = fs::rename(&old, &place);
     }
     placed.map_err(io_error("create", &place))?;
-    std::mem::forget(unfinished);
     if is_there {
         fs::remove_dir_all(&old).map_err(io_error("remove", &old))?;
     }

@@ -185,3 +185,22 @@ fn write_values<T: DataType>(
     all.clear();
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_takes_values_of_its_type_and_nothing_only_where_it_may() {
+        let mut column = Column::Int(Vec::new());
+        let mut levels = Some(Vec::new());
+        assert!(add(&mut column, &mut levels, Value::Int(7)));
+        assert!(add(&mut column, &mut levels, Value::Null));
+        assert!(!add(&mut column, &mut levels, Value::Bool(true)));
+        assert_eq!(levels, Some(vec![1, 0]));
+        assert!(add(&mut column, &mut None, Value::Int(8)));
+        assert!(!add(&mut column, &mut None, Value::Null));
+        let Column::Int(values) = column else { panic!("another column") };
+        assert_eq!(values, [7, 8]);
+    }
+}

@@ -362,7 +362,6 @@ fn a_store_of_which_something_is_lost_is_not_imported_in_silence() {
         ("DELETE FROM score", "a score that was stored is not there"),
         ("UPDATE score SET title = 'Other'", "score `s1`"),
         ("UPDATE tag SET name = 'after'", "plan `plan`"),
-        ("UPDATE cell SET variant = 'x' WHERE plan = 1", "plan `plan`"),
     ];
     for (sql, why) in changes {
         let (_folder, mut store) = filled();

@@ -1,5 +1,6 @@
 //! Parts of a plan that are measured in one store.
 
+use super::super::join::what_differs;
 use super::*;
 use crate::model::{Cut, PlanEnd, PlanStarted, Sharding};
 
@@ -53,4 +54,49 @@ fn a_part_with_a_run_of_another_part_is_not_joined() {
     store.apply(&end).unwrap();
     let refused = store.join_stored(&sharding).unwrap_err();
     assert!(matches!(refused, StoreError::NotOfPart { key, .. } if key == other), "{refused}");
+}
+
+#[test]
+fn plans_that_differ_say_in_what() {
+    let (_, first) = started(1);
+    let title = format!("the title (`{}` and `other`)", first.plan.title);
+    let backend = format!("the backend ({} and lab)", first.backend);
+    let seed = format!("the seed ({} and 77)", first.plan.measure.seed);
+    let rounds = format!("the number of rounds ({} and 99)", first.plan.measure.rounds);
+    let cases: [(fn(&mut PlanStarted), &str); 10] = [
+        (|other| other.plan.title = "other".to_string(), &title),
+        (|other| other.backend = "lab".to_string(), &backend),
+        (|other| other.source.push('#'), "the text of the plan"),
+        (|other| other.plan.measure.seed = 77, &seed),
+        (|other| other.plan.measure.rounds = 99, &rounds),
+        (|other| other.plan.measure.warmup_ns += 1, "what is measured in a round"),
+        (|other| other.plan.variants.clear(), "the variants"),
+        (|other| other.plan.lab.cpus += 1, "the machine of the lab"),
+        (|other| other.plan.works.clear(), "what the text of the plan means on the machine"),
+        (|_| (), "the version of schedlab"),
+    ];
+    for (change, expected) in cases {
+        let mut other = first.clone();
+        change(&mut other);
+        assert_eq!(what_differs(&first, &other), expected);
+    }
+}
+
+#[test]
+fn a_part_that_comes_is_joined_with_those_that_are_stored() {
+    let end = Event::PlanEnded { reason: PlanEnd::Complete, calibration: None };
+    let part = |part| {
+        let (folder, mut store) = fresh();
+        measure(&mut store, part);
+        store.apply(&end).unwrap();
+        (folder, store)
+    };
+    let (_folder, mut store) = part(1);
+    let (_other_folder, other) = part(2);
+    import_store(&mut store, &other).unwrap();
+    let heads = store.plan_heads().unwrap();
+    let ids: Vec<&str> = heads.iter().map(|head| head.id.as_str()).collect();
+    assert_eq!(ids, [started(1).0.whole_id()]);
+    let rounds = store.record(ids[0]).unwrap().runs.len();
+    assert_eq!(rounds, 10);
 }

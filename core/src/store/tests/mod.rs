@@ -6,6 +6,8 @@ mod faults;
 mod join;
 mod kill;
 mod migrate;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod place;
 mod record;
 mod round_trip;
