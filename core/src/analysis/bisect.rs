@@ -280,6 +280,8 @@ mod tests {
         assert_eq!(answer(0.03, 3), bad(0.09));
         assert_eq!([2, 3].map(|look| answer(0.04, look)), [None, Some(Found::Skipped)]);
         assert_eq!(answer(0.5, 3), Some(Found::Skipped));
+        let words = [Found::Good { error: 0.0 }, Found::Bad { error: 0.0 }, Found::Skipped];
+        assert_eq!(words.map(Found::word), ["good", "bad", "skipped"]);
         let good = mark.answer(&side(false, 0.001), 1);
         assert_eq!(good, Some(Found::Good { error: 0.003 }));
     }

@@ -569,7 +569,9 @@ fn sets_without_their_solo_runs_are_noted() {
     let works = invented.plan.cells.iter().map(|cell| cell.work.clone());
     invented.plan.plan.works = works.collect();
     let variants = ["default"];
-    let notes = |invented: &Invented| testing::analysed(&[invented.plan.clone()], &variants).notes;
+    let notes = |invented: &Invented| {
+        testing::analysed(std::slice::from_ref(&invented.plan), &variants).notes
+    };
     let is_it = |note: &Note| matches!(note, Note::NoSolo { .. });
     assert!(!notes(&invented).iter().any(is_it));
     let params = &mut invented.plan.cells[0].work.sets[0].params;

@@ -475,6 +475,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn rounds_of_a_block_that_stopped_come_again_up_to_the_look() {
+        let logs = [(0, 0.5), (2, 0.7)];
+        let prolonged = |prolonged| Ends { end: 3, prolonged }.prolonged(&logs).into_owned();
+        assert_eq!(prolonged(3), logs);
+        assert_eq!(prolonged(8), [(0, 0.5), (2, 0.7), (3, 0.5), (5, 0.7), (6, 0.5)]);
+    }
+
+    #[test]
     fn a_large_table_gets_fewer_draws() {
         let values: Vec<(u32, f64)> = (0..300).map(|round| (round, 0.0)).collect();
         let seen = |values| Seen { values, scale: Scale::Log };

@@ -2,7 +2,9 @@
 
 use super::super::join::what_differs;
 use super::*;
-use crate::model::{Cut, PlanEnd, PlanStarted, Sharding};
+use crate::model::{
+    Cut, Guest, GuestKernel, GuestTime, Outcome, PlanEnd, PlanStarted, Reading, Sharding,
+};
 
 fn started(part: u32) -> (Sharding, PlanStarted) {
     let sharding = Sharding { plan: "a".repeat(64), parts: 2, part: Some(part), cut: Cut::Rounds };
@@ -12,12 +14,23 @@ fn started(part: u32) -> (Sharding, PlanStarted) {
 
 /// Measures a part, but does not end it.
 fn measure(store: &mut Store, part: u32) {
+    measure_in(store, part, None);
+}
+
+/// The same in guests of the lab.
+fn measure_in(store: &mut Store, part: u32, guest: Option<&Guest>) {
     let (sharding, started) = started(part);
     let division = sharding.division(&started.plan);
     let keys = (0..started.plan.measure.rounds).map(|round| RunKey { round, cell: 0 });
     let own: Vec<RunKey> = keys.filter(|key| division.part_of(*key) == Some(part)).collect();
     store.apply(&Event::PlanStarted(Box::new(started))).unwrap();
-    own.into_iter().for_each(|key| apply_all(store, &sample::run(key, 1, 1)));
+    for key in own {
+        let mut events = sample::run(key, 1, 1);
+        if let Some(Event::RunEnded { outcome: Outcome::Done { result }, .. }) = events.last_mut() {
+            result.guest = guest.cloned();
+        }
+        apply_all(store, &events);
+    }
 }
 
 #[test]
@@ -63,7 +76,8 @@ fn plans_that_differ_say_in_what() {
     let backend = format!("the backend ({} and lab)", first.backend);
     let seed = format!("the seed ({} and 77)", first.plan.measure.seed);
     let rounds = format!("the number of rounds ({} and 99)", first.plan.measure.rounds);
-    let cases: [(fn(&mut PlanStarted), &str); 10] = [
+    type Change = fn(&mut PlanStarted);
+    let cases: [(Change, &str); 10] = [
         (|other| other.plan.title = "other".to_string(), &title),
         (|other| other.backend = "lab".to_string(), &backend),
         (|other| other.source.push('#'), "the text of the plan"),
@@ -99,4 +113,27 @@ fn a_part_that_comes_is_joined_with_those_that_are_stored() {
     assert_eq!(ids, [started(1).0.whole_id()]);
     let rounds = store.record(ids[0]).unwrap().runs.len();
     assert_eq!(rounds, 10);
+}
+
+#[test]
+fn variants_with_more_than_one_kernel_are_named() {
+    let guest = |digest: &str| Guest {
+        kernel: GuestKernel { digest: Some(digest.to_string()), ..GuestKernel::default() },
+        time: GuestTime::Exact,
+        capacity: Reading::Known(1.0),
+        coarse_timers_ns: None,
+    };
+    let kernels = |digests: [&str; 2]| {
+        let (_folder, mut store) = fresh();
+        for (part, digest) in (1..).zip(digests) {
+            measure_in(&mut store, part, Some(&guest(digest)));
+            store
+                .apply(&Event::PlanEnded { reason: PlanEnd::Complete, calibration: None })
+                .unwrap();
+        }
+        store.join_stored(&started(1).0).unwrap().expect("all parts are there").kernels
+    };
+    assert_eq!(kernels(["a1", "a1"]), []);
+    let both = ["a1", "b2"].map(|digest| guest(digest).kernel).to_vec();
+    assert_eq!(kernels(["a1", "b2"]), [("default".to_string(), both)]);
 }
