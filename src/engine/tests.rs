@@ -824,7 +824,7 @@ fn turns_that_the_host_ends_give_their_windows_once_or_are_all_missing() {
 }
 
 #[test]
-fn runs_are_told_how_long_an_operation_takes() {
+fn the_calibration_goes_into_each_run() {
     let mut job = job();
     job.started.environment.calibration = Some(Calibration { kop_ps: 7, spread: 0.0 });
     let mut seen = Seen::default();
