@@ -848,6 +848,26 @@ fn what_two_sides_do_not_decide_says_why() {
 }
 
 #[test]
+fn what_is_not_judged_takes_nothing_from_the_others() {
+    let noise = [0.0, 3.0, -2.0, 1.0, -4.0, 2.0, -1.0, 4.0, -3.0, 0.5];
+    let baseline = side(noise.map(|noise| 100.0 + noise));
+    let variant = side(noise.map(|noise| 102.0 - noise));
+    let open = comparison(0, &baseline, &variant);
+    let neutral = Comparison { direction: Direction::Neutral, ..open };
+    let first = |table: &[Comparison]| {
+        let judged = judge(table, &Family::new(1, 1))[0];
+        match judged.verdict {
+            Verdict::Inconclusive { rounds: Rounds::Number(rounds), .. } => (rounds, judged.bound),
+            other => panic!("{other:?}"),
+        }
+    };
+    let alone = first(&[open]);
+    assert_eq!(first(&[open, neutral, neutral]), alone);
+    let among_three = first(&[open, open, open]);
+    assert!(among_three.0 > alone.0 && among_three.1 != alone.1, "{alone:?} {among_three:?}");
+}
+
+#[test]
 fn looks_see_both_sides_up_to_their_round() {
     let (baseline, better) = (side(vec![100.0; 30]), side(vec![110.0; 30]));
     let late: Values = better.iter().map(|(round, value)| (round + 9, *value)).collect();
