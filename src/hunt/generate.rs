@@ -312,7 +312,7 @@ mod tests {
         assert!(sets.iter().any(|set| set.at_ms > 0 && set.for_ms.is_some()));
         assert!(sets.iter().any(|set| set.slice_us.is_some() && set.policy == Policy::Batch));
         let is_fair = |set: &&Tasks| matches!(set.policy, Policy::Other | Policy::Batch);
-        assert!(sets.iter().filter(|set| set.slice_us.is_some()).all(|set| is_fair(&set)));
+        assert!(sets.iter().filter(|set| set.slice_us.is_some()).all(is_fair));
         assert!(sets.iter().any(|set| set.nice < 0 && set.cgroup.is_some()));
         let has =
             |has: fn(&Group) -> bool| sets.iter().any(|set| set.cgroup.as_ref().is_some_and(has));

@@ -32,7 +32,7 @@ pub fn size(case: &Case) -> (u32, usize, u32, u32) {
             set.nice != 0,
             set.policy != Policy::Other,
             set.slice_us.is_some(),
-            set.at_ms % ROUND_MS > 0,
+            ![0, ROUND_MS].contains(&set.at_ms),
             set.change.as_ref().is_some_and(|change| change.at_ms != ROUND_MS),
             set.cgroup.is_some_and(|own| own.weight.is_some_and(|weight| weight != ROUND_WEIGHT)),
             set.cgroup.is_some_and(|own| own.max.is_some_and(|max| max != ROUND_LIMIT)),
