@@ -109,7 +109,7 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
         runs: 0,
         failed: 0,
     };
-    // Of a kernel that is not in the cache nothing is known.
+    // Nothing is known of a kernel that is not in the cache.
     let release = |name: &&str| kernel::find(name).map(|kernel| kernel.release);
     let has_slices = names.iter().map(release).all(|own| own.is_ok_and(|own| has_slices(&own)));
     let kernels: Vec<HuntedKernel> = names.into_iter().map(kernel).collect();

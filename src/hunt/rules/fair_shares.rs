@@ -65,7 +65,7 @@ fn competing(seen: &Seen, got: &[Option<f64>]) -> Vec<(Vec<usize>, CompetingSet)
 
 /// How even the shares of these tasks can be if none moves; each has the CPUs that it is entitled to.
 fn evenness_of(seen: &Seen, judged: &[(usize, f64)], got: &[Option<f64>]) -> f64 {
-    /// What a real-time task that never sleeps leaves to others.
+    /// A real-time task that never sleeps leaves so much to others.
     const LEFT: f64 = 0.05;
     let takes = |cpu: u32| {
         let mut tasks = seen.tasks.iter().zip(got);
