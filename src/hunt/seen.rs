@@ -18,7 +18,7 @@ const TIME_WAKEUPS: &[&str] = &["burnwait"];
 /// A task that is there for this part of a window is there for all of it, in thousandths: it is not read at the very
 /// end.
 const WHOLE: u64 = 980;
-/// The slices of tasks that ask for none: those of EEVDF on up to eight CPUs.
+/// Tasks that ask for no slice have this one: EEVDF's on up to eight CPUs.
 pub const SLICE_NS: u64 = 3_000_000;
 
 #[derive(Clone)]
@@ -183,7 +183,8 @@ impl Seen {
                 run_cpu_ns: 0,
             }));
         }
-        self.share_cgroups();
+        let weights = self.weights(|_| true);
+        self.tasks.iter_mut().zip(weights).for_each(|(task, weight)| task.weight = weight);
     }
 
     /// The CPUs that the tasks of a cgroup may have, by its own limit and those above it.
@@ -196,25 +197,29 @@ impl Seen {
         std::iter::successors(Some(cgroup), |own| self.cgroups[*own].parent)
     }
 
-    /// The tasks and cgroups in a cgroup have its weight together.
-    fn share_cgroups(&mut self) {
+    /// The weights of tasks against all others, if those alone are there that `is_there` says: the tasks and cgroups in a
+    /// cgroup have its weight together.
+    pub fn weights(&self, is_there: impl Fn(usize) -> bool) -> Vec<f64> {
+        let there = || self.tasks.iter().enumerate().filter(|(at, _)| is_there(*at));
         let has_tasks = |cgroup: usize| {
-            let mut own = self.tasks.iter().filter_map(|task| task.cgroup);
+            let mut own = there().filter_map(|(_, task)| task.cgroup);
             own.any(|own| self.with_above(own).any(|above| above == cgroup))
         };
+        let weight = |task: &Task| task.priority.priority().weight;
         let mut sums = vec![0.0; self.cgroups.len()];
-        for task in &self.tasks {
-            task.cgroup.iter().for_each(|cgroup| sums[*cgroup] += task.weight);
+        for (_, task) in there() {
+            task.cgroup.iter().for_each(|cgroup| sums[*cgroup] += weight(task));
         }
         for cgroup in (0..self.cgroups.len()).filter(|cgroup| has_tasks(*cgroup)) {
             let own = &self.cgroups[cgroup];
             own.parent.iter().for_each(|parent| sums[*parent] += own.weight);
         }
         let part = |cgroup: usize| self.cgroups[cgroup].weight / sums[cgroup];
-        let shared: Vec<f64> = (self.tasks.iter())
-            .map(|task| task.cgroup.map_or(1.0, |own| self.with_above(own).map(part).product()))
-            .collect();
-        self.tasks.iter_mut().zip(shared).for_each(|(task, part)| task.weight *= part);
+        let shared = |task: &Task| {
+            let part: Option<f64> = task.cgroup.map(|own| self.with_above(own).map(part).product());
+            weight(task) * part.unwrap_or(1.0)
+        };
+        self.tasks.iter().map(shared).collect()
     }
 
     /// Real-time tasks with several CPUs, which the kernel does not move to make room for lower classes.

@@ -187,9 +187,10 @@ pub fn smaller_places(place: Place, case: &Case) -> Vec<(Place, Case)> {
         let case = without_cpus(case, gone)?;
         Some((Place { machine: gone.machine, duration_ms }, case))
     };
-    // Those that are lost to the fewest tasks.
+    // The fewest sets lose the fewest CPUs.
     let uses = |gone: &Gone| {
-        let cpus = case.sets.iter().filter_map(|set| set.cpus.as_ref());
+        let later = case.sets.iter().filter_map(|set| set.change.as_ref()?.cpus.as_ref());
+        let cpus = case.sets.iter().filter_map(|set| set.cpus.as_ref()).chain(later);
         cpus.map(|cpus| gone.cpus.iter().filter(|cpu| cpus.contains(**cpu)).count()).sum::<usize>()
     };
     let gentlest = |mut kind: Vec<Gone>| {
@@ -252,7 +253,8 @@ fn moments(set: &Tasks) -> impl Iterator<Item = u32> {
     [Some(set.at_ms), end, change, later].into_iter().flatten()
 }
 
-/// The case on a machine whose CPUs lack some; `None`: tasks are held to those, or real-time ones would have all others.
+/// The case on a machine whose CPUs lack some; `None`: tasks are held to those, real-time ones would have all others, or
+/// one CPU is left.
 fn without_cpus(case: &Case, gone: &Gone) -> Option<Case> {
     let (machine, gone) = (gone.machine, &gone.cpus);
     let number = |cpu: u32| cpu - gone.iter().filter(|own| **own < cpu).count() as u32;
@@ -332,6 +334,40 @@ mod tests {
             ["4x2t2 2000 0-1 2", "8x1t2 2000 2-3 6", "8x2 2000 2-3 6", "8x2t2 1000 2-3 6"]
         );
         assert_eq!(shown("2x1", &[&[0], &[1]]), ["2x1 1000 0 1"], "one CPU has no balancer");
+    }
+
+    #[test]
+    fn a_smaller_place_has_room_for_changes_real_time_tasks_and_moments() {
+        let tasks = Tasks {
+            load: Load::Spin,
+            count: 1,
+            cpus: None,
+            nice: 0,
+            policy: Policy::Other,
+            slice_us: None,
+            at_ms: 0,
+            for_ms: None,
+            cgroup: None,
+            change: None,
+        };
+        let places = |machine: &str, tasks: Tasks| {
+            let place = Place::new(machine.parse().unwrap());
+            let places = smaller_places(place, &Case { sets: vec![tasks] }).into_iter();
+            let text =
+                |(place, _): (Place, Case)| format!("{} {}", place.machine, place.duration_ms);
+            places.map(text).collect::<Vec<_>>().join(", ")
+        };
+        let all = "2x1 2000, 2x2 2000, 4x1 2000, 4x2 1000";
+        assert_eq!(places("4x2", tasks.clone()), all);
+        let real_time = Tasks { policy: Policy::Fifo, count: 2, ..tasks.clone() };
+        assert_eq!(places("4x2", real_time), "4x1 2000, 4x2 1000", "it leaves a CPU");
+        let set = |cpu: u32| Some([cpu].into_iter().collect::<CpuSet>());
+        let change = Change { at_ms: 300, cpus: set(1), nice: 0 };
+        let held = Tasks { cpus: set(2), change: Some(change), ..tasks.clone() };
+        assert_eq!(places("4x2", held), "4x1 2000, 4x2 1000", "CPUs 1 and 2 have to stay");
+        let long = Tasks { for_ms: Some(600), ..tasks.clone() };
+        assert_eq!(places("4x2", long), "2x1 2000, 2x2 2000, 4x1 2000");
+        assert_eq!(places("4x2n2", tasks), "2x2n2 2000, 4x2 2000, 4x2n2 1000", "a cache is a node");
     }
 
     /// Shrinks a case by a made-up fault; also gives the number of steps.

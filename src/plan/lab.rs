@@ -46,7 +46,7 @@ pub fn lab(top: &mut Table, twin: Option<&Twin>, faults: &mut Faults) -> Lab {
         lab.threads = 1;
     }
     let is_complete = named.is_none() || twin.is_some();
-    lab.model = model.model(twin.map(Twin::name).or(named));
+    lab.model = model.model(twin.map(model_name).or(named));
     if is_complete {
         // If caches are not written, they follow the sockets, so only the sockets can be at fault.
         let wrong = misshapen(&lab).into_iter().filter(|(name, ..)| has_llcs || *name != "llcs");
@@ -162,6 +162,12 @@ fn of_machine(twin: &Twin) -> Vec<(&'static str, Raw)> {
         given.push(("speed", Raw::Text(format!("{ps:.0}ps"))));
     }
     given
+}
+
+/// The machine whose delays the guests have, and which of its delays they lack.
+fn model_name(twin: &Twin) -> String {
+    let lacks = if twin.other_cpus().is_some() { ": without jitter" } else { "" };
+    twin.name() + lacks
 }
 
 /// The fields of [`LAB_MODEL`] that it has. Costs that are unknown or not above 0 stay off.

@@ -1,7 +1,7 @@
 //! `at`, `for`, `ops`, `delay` and `steps` of worker sets: checks that they fit the run. Pure.
 
 use crate::model::{Measure, Value, ValueError, WorkerSet, show_duration};
-use crate::workload::{self, DELAY, STEPS, Step};
+use crate::workload::{self, DELAY, RATE, STEPS, Step};
 
 use super::error::Faults;
 use super::fields::{AT, FOR, OPS};
@@ -116,7 +116,10 @@ fn step_error(set: &WorkerSet, measure: &Measure) -> Option<PhaseError> {
         show_duration(takes_ns),
         show_duration(runs_ns)
     );
-    let hint = "a shorter step, or a longer `duration`".to_string();
+    let is_slowed =
+        set.params.get(RATE.name).and_then(Value::as_times).is_some_and(|rate| rate < 1.0);
+    let larger = if is_slowed { "a larger `rate`, " } else { "" };
+    let hint = format!("{larger}a shorter step, or a longer `duration`");
     let error = ValueError { message, hint };
     Some(PhaseError { key: STEPS, label: "no pass would end", error })
 }

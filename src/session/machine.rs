@@ -54,7 +54,7 @@ pub fn known(environment: &Environment) -> Result<Twin, SessionError> {
     }
 }
 
-/// This machine: from its file, else measured. What load of others lengthened serves this plan alone.
+/// This machine: from its file, else measured. A measurement that load of others lengthened serves this plan alone.
 fn here(dry_run: bool, db: &Database) -> Result<Option<Twin>, SessionError> {
     if let Ok(twin) = known(&sys::environment(&Host::default())) {
         return Ok(Some(twin));
@@ -63,11 +63,15 @@ fn here(dry_run: bool, db: &Database) -> Result<Option<Twin>, SessionError> {
     if dry_run {
         return Ok(None);
     }
+    let path = own_file()?;
+    make_folder(&path)?;
     let twin = measured()?;
-    if twin.other_cpus().is_none() {
-        write(&twin, &own_file()?)?;
-    }
+    keep_undisturbed(&twin, &path)?;
     Ok(Some(twin))
+}
+
+fn keep_undisturbed(twin: &Twin, path: &Path) -> Result<(), SessionError> {
+    if twin.other_cpus().is_none() { write(twin, path) } else { Ok(()) }
 }
 
 pub fn own_file() -> Result<PathBuf, SessionError> {
@@ -118,7 +122,6 @@ fn make_folder(path: &Path) -> Result<(), SessionError> {
 }
 
 fn write(twin: &Twin, path: &Path) -> Result<(), SessionError> {
-    make_folder(path)?;
     let written = replace(path, |out| out.write_all(twin.text().as_bytes()));
     written.map_err(|error| SessionError::unwritten(path, &error))
 }
@@ -133,6 +136,18 @@ pub fn report_load(twin: &Twin, db: &Database) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Reading, twin_testing};
+
+    #[test]
+    fn a_machine_is_kept_where_no_load_lengthened_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("machine.toml");
+        for (other_load, is_kept) in [(2.5, false), (0.05, true)] {
+            let twin = Twin { other_load: Reading::Known(other_load), ..twin_testing::twin() };
+            keep_undisturbed(&twin, &path).unwrap();
+            assert_eq!(path.exists(), is_kept, "{other_load}");
+        }
+    }
 
     #[test]
     fn a_machine_lies_next_to_its_plan() {

@@ -15,7 +15,7 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// How names of files begin that say under which terms a package is.
 const FILES: &[&str] = &["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "UNLICENSE", "NOTICE"];
 
-/// In the binary, and no package of Cargo.
+/// The binary holds these, and Cargo has no package of them.
 struct Library {
     name: &'static str,
     licence: &'static str,

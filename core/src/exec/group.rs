@@ -449,7 +449,7 @@ fn live(
 fn check_room(threads: u64, host: &Host) -> Result<(), ExecError> {
     /// A stack and one for signals, each with a guard.
     const MAPS_A_THREAD: u64 = 4;
-    /// Those of the program, its libraries and its memory.
+    /// The program, its libraries and its memory have fewer.
     const MAPS_OF_ALL: u64 = 1000;
     let Some(max) = host.read("/proc/sys/vm/max_map_count").ok().and_then(|text| text.parse().ok())
     else {

@@ -280,7 +280,7 @@ impl Twin {
         let cpu = self.cpu_model.as_ref().known().map_or("an unknown CPU", String::as_str);
         let name = format!("{cpu}, {} CPUs, {}", self.topology.cpus, self.kernel_release);
         match self.other_cpus() {
-            Some(cpus) => format!("{name}, while others kept {cpus:.2} CPUs busy: without jitter"),
+            Some(cpus) => format!("{name}, while others kept {cpus:.2} CPUs busy"),
             None => name,
         }
     }

@@ -7,7 +7,7 @@ use crate::model::{Cell, Heeded, Value, WorkerSet};
 
 use super::{merged, set_fields};
 
-/// A knob that changes nothing in its cell, unless load from outside competes with it.
+/// A knob that changes nothing in its cell. A weight does where load from outside competes with it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnobWithoutEffect {
     pub knob: &'static str,

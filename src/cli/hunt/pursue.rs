@@ -90,7 +90,7 @@ impl Hunt<'_> {
                 break;
             }
             for case in self.breaking(&candidates, fault)? {
-                // In a plan of its own it may take another way.
+                // It may take another way in a plan of its own.
                 if let Some(held) = self.held_as(least, &case, fault)? {
                     return Ok(Some(Least { case, held }));
                 }
@@ -104,8 +104,14 @@ impl Hunt<'_> {
         let before = self.target().place;
         for (place, case) in smaller_places(before, &least.case) {
             self.enter(place);
-            if let Some(held) = self.held_as(least, &case, fault)? {
-                return Ok(Some(Least { case, held }));
+            match self.held_as(least, &case, fault) {
+                Ok(Some(held)) => return Ok(Some(Least { case, held })),
+                Ok(None) => {}
+                // The case holds without this guest.
+                Err(why) => {
+                    let machine = place.machine;
+                    terminal::message(&format!("the case is not tried on {machine}: {why}"));
+                }
             }
         }
         self.enter(before);
@@ -157,10 +163,11 @@ impl Hunt<'_> {
         if is_least {
             return Ok(());
         }
-        print(
-            "It was interrupted while it was made smaller. The same hunt without --resume makes it smaller: its \
-             runs are cached.",
-        )
+        let more = match self.args.resume {
+            true => "",
+            false => " The same hunt finds it again, in the lab's cache, and goes on.",
+        };
+        print(&format!("It was interrupted while it was made smaller.{more}"))
     }
 
     /// Writes the plan of a case with what it shows.

@@ -2,13 +2,14 @@
 //! weights, classes, affinity and cgroups: max-min shares (docs/method.md, "Fairness between sets"). Source:
 //! proportional shares are what nice values and cpu.weight promise (sched(7), cgroup-v2.rst). Tolerance: a factor of 3,
 //! as the balancer evens loads of CPUs out, not shares of tasks, and more where some task has less than its share in
-//! every placement in which none moves; entitlements below a twentieth of a CPU are not judged. A task that sleeps wants what it got. Not judged: real-time tasks, which take turns in no way, tasks that yield, tasks next to
-//! real-time ones with several CPUs, and a second in which tasks come or go.
+//! every placement in which none moves; entitlements below a twentieth of a CPU are not judged. A task that sleeps
+//! wants what it got. Not judged: real-time tasks, which take turns in no way, tasks that yield, tasks next to real-time
+//! ones with several CPUs, and a second in which tasks come or go.
 
 use crate::analysis::SchedPriority;
 use crate::hunt::contract::{Judgement, Rule};
 use crate::hunt::placement::{Placed, evenness};
-use crate::hunt::seen::{Seen, SeenWindow, Task, ns, seconds};
+use crate::hunt::seen::{Seen, SeenWindow, ns, seconds};
 use crate::model::Reading;
 use crate::stats::{self, CompetingSet, Competitor};
 
@@ -75,9 +76,11 @@ fn evenness_of(seen: &Seen, judged: &[(usize, f64)], got: &[Option<f64>]) -> f64
         })
     };
     let capacities = seen.cpus.iter().map(|cpu| (*cpu, if takes(*cpu) { LEFT } else { 1.0 }));
-    let placed = judged.iter().map(|(task, entitled)| {
-        let Task { weight, cpus, .. } = &seen.tasks[*task];
-        Placed { weight: *weight, cpus, entitled: *entitled }
+    let weights = seen.weights(|task| got[task].is_some() && seen.tasks[task].never_sleeps);
+    let placed = judged.iter().map(|(task, entitled)| Placed {
+        weight: weights[*task],
+        cpus: &seen.tasks[*task].cpus,
+        entitled: *entitled,
     });
     evenness(&placed.collect::<Vec<_>>(), &capacities.collect::<Vec<_>>())
 }
@@ -154,7 +157,8 @@ mod tests {
         };
         assert!(distance(false) >= 1.0 && distance(true) < 1.0);
     }
-    use crate::hunt::testing::{seen, with_nice, with_policy};
+    use crate::hunt::testing::{cell, parts, seen, with_nice, with_policy};
+    use crate::model::{Cgroup, CgroupPath, Value};
 
     #[test]
     fn a_task_with_a_small_part_of_its_share_is_found() {
@@ -175,6 +179,22 @@ mod tests {
         let seen = with_nice(seen(4, &sets, &[[90, 100, 100, 9, 50, 50]; 20]), 0, -10);
         let found = FairShares.judge(&seen).unwrap();
         assert!(found.figure > 3.0 && !found.is_broken(), "{found:?}");
+    }
+
+    #[test]
+    fn tasks_of_a_cgroup_that_are_gone_take_nothing_of_its_weight() {
+        let mut cell = cell(&[("own", "0", 1), ("gone", "0", 3), ("other", "0", 1)]);
+        let path: CgroupPath = "group".parse().unwrap();
+        cell.work.sets[..2].iter_mut().for_each(|set| set.cgroup = Some(path.clone()));
+        let knobs = [("cgroup-weight".to_string(), Value::Int(100))].into();
+        cell.work.cgroups = vec![Cgroup { path, knobs, cpus: None, changes: Vec::new() }];
+        let mut seen = parts(1, &cell, &[[10, 0, 0, 0, 90]; 20]).swap_remove(0);
+        for window in &mut seen.windows {
+            window.readings[1..4].iter_mut().for_each(|reading| reading.wall_ns = 0);
+        }
+        let found = FairShares.judge(&seen).unwrap();
+        assert!((4.9..5.1).contains(&found.figure), "half of a CPU: {found:?}");
+        assert!(found.is_broken(), "there is one placement, and it gives each its share");
     }
 
     #[test]

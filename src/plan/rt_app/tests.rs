@@ -334,6 +334,13 @@ fn a_plan_has_the_sets_of_the_files_that_its_workloads_name() {
     assert!(rt_app_files(of_set).is_empty());
     let errors = plan::parse("p.toml", of_set, None, Default::default()).unwrap_err();
     assert!(errors.errors()[0].hint.contains("[[workload]]"), "{errors}");
+    let both = plan.replace("background]]", "set]]");
+    let both = with_rt_app_files(&both, &[("dir/app.json".to_string(), file.to_string())]).unwrap();
+    let errors = plan::parse("p.toml", &both, None, Default::default()).unwrap_err();
+    assert!(errors.to_string().contains("`use` next to sets"), "{errors}");
+    let many = "[[workload]]\nuse = \"dir/app.json\"\n".repeat(20_000);
+    let errors = with_rt_app_files(&many, &[("dir/app.json".to_string(), file.to_string())]);
+    assert!(errors.unwrap_err().to_string().contains("with its files of rt-app"));
     let wrong = with_rt_app_files(plan, &[("dir/app.json".to_string(), "{ 3".to_string())]);
     assert!(wrong.unwrap_err().to_string().starts_with("dir/app.json:1:3"));
 }

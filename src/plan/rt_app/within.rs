@@ -1,11 +1,12 @@
 //! Files of rt-app that a plan names: their sets take the place of `use = "app.json"`. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-use crate::plan::error::PlanErrors;
+use crate::plan::error::{Faults, PlanErrors};
+use crate::plan::fields::MAX_TEXT_BYTES;
 
 use super::{RT_APP, groups, keys, read};
 
@@ -16,16 +17,30 @@ pub fn rt_app_files(plan: &str) -> BTreeSet<String> {
 
 /// The plan with the sets of these files where it names them, in one line: errors show the lines of the plan.
 pub fn with_rt_app_files(plan: &str, files: &[(String, String)]) -> Result<String, PlanErrors> {
-    let mut whole = plan.to_string();
     let mut cgroups: BTreeSet<String> = BTreeSet::new();
-    // From the end on, so that the places before stay.
-    for (name, span) in uses(plan).into_iter().rev() {
-        let Some((_, text)) = files.iter().find(|(file, _)| *file == name) else { continue };
-        let (_, sets) = read(&name, text)?;
-        let tables = sets.iter().map(|set| format!("{{ {} }}", keys(set, false).join(", ")));
-        let tables: Vec<String> = tables.collect();
-        whole.replace_range(span, &format!("set = [{}]", tables.join(", ")));
+    let mut tables: BTreeMap<&str, String> = BTreeMap::new();
+    for (name, text) in files {
+        let (_, sets) = read(name, text)?;
+        let own = sets.iter().map(|set| format!("{{ {} }}", keys(set, false).join(", ")));
+        tables.insert(name, format!("set = [{}]", own.collect::<Vec<_>>().join(", ")));
         cgroups.extend(groups(&sets).into_iter().map(str::to_string));
+    }
+    let uses = uses(plan);
+    let added = uses.iter().filter_map(|(name, _)| Some(tables.get(name.as_str())?.len()));
+    let length = plan.len() + added.sum::<usize>();
+    if length > MAX_TEXT_BYTES {
+        let mut faults = Faults::default();
+        let hint =
+            format!("at most {MAX_TEXT_BYTES}: fewer `use = \"app.json\"`, or smaller files");
+        faults.add_of_all(format!("with its files of rt-app the plan has {length} bytes"), hint);
+        return Err(faults.into_errors("the plan", plan));
+    }
+    let mut whole = plan.to_string();
+    // From the end on, so that the places before stay.
+    for (name, span) in uses.into_iter().rev() {
+        if let Some(tables) = tables.get(name.as_str()) {
+            whole.replace_range(span, tables);
+        }
     }
     let own: toml::Table = plan.parse().unwrap_or_default();
     let is_there = |path: &String| {
@@ -44,8 +59,11 @@ fn uses(plan: &str) -> Vec<(String, Range<usize>)> {
     let Some(DeValue::Array(works)) = plan.get_ref().get("workload").map(|of| of.get_ref()) else {
         return Vec::new();
     };
+    // A workload with sets of its own too is refused as it stands.
     let tables = works.iter().filter_map(|work| match work.get_ref() {
-        DeValue::Table(table) => table.iter().find(|(key, _)| key.get_ref() == "use"),
+        DeValue::Table(table) if !table.contains_key("set") => {
+            table.iter().find(|(key, _)| key.get_ref() == "use")
+        }
         _ => None,
     });
     let named = tables.filter_map(|(key, value)| match value.get_ref() {
