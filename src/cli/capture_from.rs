@@ -58,7 +58,7 @@ pub fn chosen(trace: &Trace, names: &[String], path: &Path) -> Result<Vec<Traced
 
 /// The command with a name that the trace has: the one that was meant, or the first of all.
 fn other_name(gone: &str, known: &BTreeSet<&str>, path: &Path) -> String {
-    let names: Vec<&str> = known.iter().copied().collect();
+    let names: Vec<&str> = known.iter().copied().filter(|name| !name.is_empty()).collect();
     let command = |name: &str| {
         let path = quoted(&path.display().to_string());
         clean(&format!("schedlab capture --from {path} --comm {}", quoted(name)))

@@ -172,6 +172,10 @@ pub fn check_pids(pids: &[i32]) -> Result<(), Failure> {
 
 /// The cgroup's path, if it is there. `hint`: a command that lists cgroups.
 pub fn known_cgroup(path: &str, hint: &str) -> Result<String, Failure> {
+    if path.is_empty() {
+        let text = "--cgroup has no path, and would be all tasks of the machine";
+        return Err(Failure::usage(text, "--cgroup / is all of them"));
+    }
     cgroup::known_path(&Host::default(), path).map_err(|why| match why {
         NotKnown::Absent => Failure::usage(format!("there is no cgroup {}", clean(path)), hint),
         NotKnown::V1 => {

@@ -6,8 +6,9 @@ use std::str::FromStr;
 
 use crate::model::CpuSet;
 
-/// A run's length until it is made shorter, and the length of its windows.
+/// Each run's length, but of one that shows what lasts, and the length of its windows.
 pub const DURATION_MS: u32 = 2000;
+pub const LONG_MS: u32 = 4000;
 pub const WINDOW_MS: u32 = 100;
 /// More CPUs make a scenario too slow to be one of many.
 const MAX_CPUS: u32 = 32;

@@ -13,12 +13,12 @@ mod shrink;
 mod testing;
 mod traced;
 
-pub use case::{Case, Machine, Place, Target, WINDOW_MS, plan_text};
+pub use case::{Case, LONG_MS, Machine, Place, Target, WINDOW_MS, plan_text};
 pub use contract::{Judgement, Rule};
 pub use generate::Generator;
 pub use rules::{judgements, registry};
 pub use seen::Seen;
-pub use shrink::{Shrinker, size, smaller_places};
+pub use shrink::{Shrinker, size, smaller_machines};
 #[cfg(test)]
 pub use testing::seen;
 pub use traced::{describe, timeline};

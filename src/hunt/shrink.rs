@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use crate::model::CpuSet;
 
-use super::case::{Case, Change, Group, LaterWeight, Load, Machine, Place, Policy, Tasks};
+use super::case::{Case, Change, Group, LaterWeight, Load, Machine, Policy, Tasks};
 
 /// Candidates of one step: the first that breaks the rule is the next case, and those that do not fit in come in the
 /// next step.
@@ -15,8 +15,6 @@ const MAX_CANDIDATES: usize = 8;
 const ROUND_MS: u32 = 500;
 const ROUND_WEIGHT: u32 = 100;
 const ROUND_LIMIT: u32 = 100;
-/// A run that a rule can still judge.
-const SHORT_MS: u32 = 1000;
 
 /// Tasks, sets, events, and all else that makes a case hard to read. Every candidate is smaller.
 pub fn size(case: &Case) -> (u32, usize, u32, u32) {
@@ -178,15 +176,10 @@ fn simpler_groups(group: Group) -> Vec<Group> {
     less.into_iter().chain(changed).filter(|simple| *simple != group).collect()
 }
 
-/// Smaller guests and a shorter run that the case may still fit, the smallest first, and the case on each. There is at
-/// most one of each kind: without a cache, without a core of each cache, without nodes, siblings or caches, and for a
-/// shorter time.
-pub fn smaller_places(place: Place, case: &Case) -> Vec<(Place, Case)> {
-    let Place { machine, duration_ms } = place;
-    let fits = |gone: &Gone| {
-        let case = without_cpus(case, gone)?;
-        Some((Place { machine: gone.machine, duration_ms }, case))
-    };
+/// Smaller guests that the case may still fit, the smallest first, and the case on each. There is at most one of each
+/// kind: without a cache, without a core of each cache, and without nodes, siblings or caches.
+pub fn smaller_machines(machine: Machine, case: &Case) -> Vec<(Machine, Case)> {
+    let fits = |gone: &Gone| Some((gone.machine, without_cpus(case, gone)?));
     // The fewest sets lose the fewest CPUs.
     let uses = |gone: &Gone| {
         let later = case.sets.iter().filter_map(|set| set.change.as_ref()?.cpus.as_ref());
@@ -197,7 +190,7 @@ pub fn smaller_places(place: Place, case: &Case) -> Vec<(Place, Case)> {
         kind.sort_by_key(uses);
         kind.iter().find_map(fits)
     };
-    let mut all: Vec<(Place, Case)> = Vec::new();
+    let mut all: Vec<(Machine, Case)> = Vec::new();
     all.extend(gentlest(without_cache(machine)));
     all.extend(gentlest(without_core(machine)));
     let flat = [
@@ -206,12 +199,8 @@ pub fn smaller_places(place: Place, case: &Case) -> Vec<(Place, Case)> {
         Machine { llcs: machine.nodes, ..machine },
     ];
     let flat = flat.into_iter().filter(|flat| *flat != machine);
-    all.extend(flat.map(|machine| (Place { machine, duration_ms }, case.clone())));
-    let last_ms = case.sets.iter().flat_map(moments).max().unwrap_or(0);
-    if duration_ms > SHORT_MS && last_ms <= ROUND_MS {
-        all.push((Place { machine, duration_ms: SHORT_MS }, case.clone()));
-    }
-    all.sort_by_key(|(place, _)| *place);
+    all.extend(flat.map(|machine| (machine, case.clone())));
+    all.sort_by_key(|(machine, _)| *machine);
     all
 }
 
@@ -243,14 +232,6 @@ fn without_core(machine: Machine) -> Vec<Gone> {
     let is_of_core = |cpu: &u32, core: u32| cpu % in_cache / machine.threads == core;
     let cpus = |core: u32| (0..machine.cpus).filter(|cpu| is_of_core(cpu, core)).collect();
     (0..cores).map(|core| Gone { machine: left, cpus: cpus(core) }).collect()
-}
-
-/// When something of a set begins, ends or changes, in milliseconds.
-fn moments(set: &Tasks) -> impl Iterator<Item = u32> {
-    let end = set.for_ms.map(|for_ms| set.at_ms + for_ms);
-    let change = set.change.as_ref().map(|change| change.at_ms);
-    let later = set.cgroup.and_then(|own| own.later).map(|later| later.at_ms);
-    [Some(set.at_ms), end, change, later].into_iter().flatten()
 }
 
 /// The case on a machine whose CPUs lack some; `None`: tasks are held to those, real-time ones would have all others, or
@@ -310,34 +291,30 @@ mod tests {
             cgroup: None,
             ..case.sets[0].clone()
         };
-        let place = |text: &str| Place::new(text.parse().unwrap());
         let shown = |from: &str, sets: &[&[u32]]| {
             let case = Case { sets: sets.iter().map(|cpus| set(cpus)).collect() };
-            let places = smaller_places(place(from), &case).into_iter();
-            let text = |(place, case): (Place, Case)| {
+            let machines = smaller_machines(from.parse().unwrap(), &case).into_iter();
+            let text = |(machine, case): (Machine, Case)| {
                 let cpus = case.sets.iter().map(|set| match &set.cpus {
                     None => "all".to_string(),
                     Some(cpus) => cpus.to_string(),
                 });
                 let cpus = cpus.collect::<Vec<_>>().join(" ");
-                format!("{} {} {cpus}", place.machine, place.duration_ms)
+                format!("{machine} {cpus}")
             };
-            places.map(text).collect::<Vec<_>>()
+            machines.map(text).collect::<Vec<_>>()
         };
         assert_eq!(
             shown("6x3", &[&[4], &[1, 5]]),
-            ["4x2 2000 2 1,3", "6x1 2000 4 1,5", "6x3 1000 4 1,5"],
+            ["4x2 2 1,3", "6x1 4 1,5"],
             "CPUs 2 and 3 are of no use to it, and each core of a cache is"
         );
-        assert_eq!(
-            shown("8x2t2", &[&[2, 3], &[6]]),
-            ["4x2t2 2000 0-1 2", "8x1t2 2000 2-3 6", "8x2 2000 2-3 6", "8x2t2 1000 2-3 6"]
-        );
-        assert_eq!(shown("2x1", &[&[0], &[1]]), ["2x1 1000 0 1"], "one CPU has no balancer");
+        assert_eq!(shown("8x2t2", &[&[2, 3], &[6]]), ["4x2t2 0-1 2", "8x1t2 2-3 6", "8x2 2-3 6"]);
+        assert!(shown("2x1", &[&[0], &[1]]).is_empty(), "one CPU has no balancer");
     }
 
     #[test]
-    fn a_smaller_place_has_room_for_changes_real_time_tasks_and_moments() {
+    fn a_smaller_guest_has_room_for_changes_and_real_time_tasks() {
         let tasks = Tasks {
             load: Load::Spin,
             count: 1,
@@ -350,24 +327,19 @@ mod tests {
             cgroup: None,
             change: None,
         };
-        let places = |machine: &str, tasks: Tasks| {
-            let place = Place::new(machine.parse().unwrap());
-            let places = smaller_places(place, &Case { sets: vec![tasks] }).into_iter();
-            let text =
-                |(place, _): (Place, Case)| format!("{} {}", place.machine, place.duration_ms);
-            places.map(text).collect::<Vec<_>>().join(", ")
+        let machines = |machine: &str, tasks: Tasks| {
+            let case = Case { sets: vec![tasks] };
+            let machines = smaller_machines(machine.parse().unwrap(), &case).into_iter();
+            machines.map(|(machine, _)| machine.to_string()).collect::<Vec<_>>().join(", ")
         };
-        let all = "2x1 2000, 2x2 2000, 4x1 2000, 4x2 1000";
-        assert_eq!(places("4x2", tasks.clone()), all);
+        assert_eq!(machines("4x2", tasks.clone()), "2x1, 2x2, 4x1");
         let real_time = Tasks { policy: Policy::Fifo, count: 2, ..tasks.clone() };
-        assert_eq!(places("4x2", real_time), "4x1 2000, 4x2 1000", "it leaves a CPU");
+        assert_eq!(machines("4x2", real_time), "4x1", "it leaves a CPU");
         let set = |cpu: u32| Some([cpu].into_iter().collect::<CpuSet>());
         let change = Change { at_ms: 300, cpus: set(1), nice: 0 };
         let held = Tasks { cpus: set(2), change: Some(change), ..tasks.clone() };
-        assert_eq!(places("4x2", held), "4x1 2000, 4x2 1000", "CPUs 1 and 2 have to stay");
-        let long = Tasks { for_ms: Some(600), ..tasks.clone() };
-        assert_eq!(places("4x2", long), "2x1 2000, 2x2 2000, 4x1 2000");
-        assert_eq!(places("4x2n2", tasks), "2x2n2 2000, 4x2 2000, 4x2n2 1000", "a cache is a node");
+        assert_eq!(machines("4x2", held), "4x1", "CPUs 1 and 2 have to stay");
+        assert_eq!(machines("4x2n2", tasks), "2x2n2, 4x2", "a cache is a node");
     }
 
     /// Shrinks a case by a made-up fault; also gives the number of steps.

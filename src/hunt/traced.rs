@@ -10,6 +10,8 @@ use super::seen::{Seen, seconds};
 /// Less says nothing.
 const MIN_NS: u64 = 100_000_000;
 const MIN_PERCENT: f64 = 3.0;
+/// A kernel thread is done by then.
+const MOMENT_NS: u64 = 2_000_000;
 const MAX_CPUS: usize = 8;
 
 /// A part of a run, and what followed it.
@@ -67,22 +69,18 @@ fn places(timeline: &Timeline) -> Option<String> {
 }
 
 fn idle(timeline: &Timeline) -> Option<String> {
-    let of_cpu = |cpu: u32| -> Vec<&IdleSpan> {
-        timeline.idle.iter().filter(|span| span.cpu == cpu).collect()
-    };
-    let length_ns = |span: &&IdleSpan| span.to_ns - span.from_ns;
-    let spans = (0..timeline.cpus.len() as u32).map(of_cpu);
+    let length_ns = |span: &IdleSpan| span.to_ns - span.from_ns;
+    let spans = (0..timeline.cpus.len() as u32).map(|cpu| idle_spans(timeline, cpu));
     let spans = spans.max_by_key(|spans| spans.iter().map(length_ns).sum::<u64>())?;
     let all_ns: u64 = spans.iter().map(length_ns).sum();
-    let (first, last) = (spans.first()?, spans.last()?);
-    let longest = spans.iter().max_by_key(|span| length_ns(span))?;
-    let moves = timeline
-        .moves
-        .iter()
-        .filter(|own| own.to_cpu == first.cpu && (first.from_ns..last.to_ns).contains(&own.at_ns));
+    let (first, longest) = (spans.first()?, spans.iter().max_by_key(|span| length_ns(span))?);
+    let is_within = |at_ns: u64| spans.iter().any(|own| (own.from_ns..own.to_ns).contains(&at_ns));
+    let moves = timeline.moves.iter();
+    let moves = moves.filter(|own| own.to_cpu == first.cpu && is_within(own.at_ns));
     let tasks = if longest.waiting == 1 { "task that waits" } else { "tasks that wait" };
     let moved = match moves.count() {
         0 => "no task is moved to it".to_string(),
+        1 => "a task is moved to it once".to_string(),
         count => format!("tasks are moved to it {count} times"),
     };
     (all_ns >= MIN_NS).then(|| {
@@ -95,6 +93,20 @@ fn idle(timeline: &Timeline) -> Option<String> {
             longest.waiting,
         )
     })
+}
+
+/// The idle times of a CPU next to waiting tasks; what runs for a moment between two of them does not divide them.
+fn idle_spans(timeline: &Timeline, cpu: u32) -> Vec<IdleSpan> {
+    let mut spans: Vec<IdleSpan> = Vec::new();
+    for own in timeline.idle.iter().filter(|span| span.cpu == cpu) {
+        match spans.last_mut().filter(|last| own.from_ns <= last.to_ns + MOMENT_NS) {
+            Some(last) => {
+                (last.to_ns, last.waiting) = (own.to_ns, last.waiting.max(own.waiting));
+            }
+            None => spans.push(*own),
+        }
+    }
+    spans
 }
 
 fn wait(timeline: &Timeline) -> Option<String> {
@@ -155,14 +167,14 @@ mod tests {
                 vec![stretch(0, 1000, Occupant::Idle)],
             ],
             waits: vec![Wait { from_ns: 200 * MS, to_ns: 1000 * MS, task: 1 }],
-            idle: vec![idle(200, 700), idle(700, 900)],
-            moves: vec![Move { at_ns: 700 * MS, task: 1, to_cpu: 1 }],
+            idle: vec![idle(200, 700), idle(701, 900), idle(960, 1000)],
+            moves: [700, 930].map(|ms| Move { at_ns: ms * MS, task: 1, to_cpu: 1 }).to_vec(),
         };
         let text = describe(&timeline);
         for part in [
             "CPU 0: 100 % one; CPU 1: 100 % idle; ",
-            "CPU 1 idles for 0.7 s in all, up to 0.5 s at a time, next to 1 task",
-            "to it 1 times meanwhile",
+            "CPU 1 idles for 0.7 s in all, up to 0.7 s at a time, next to 1 task",
+            "a task is moved to it once meanwhile",
             "a task of two waits for 0.8 s from 0.2 s on, while one has 50 % of CPUs 0-1",
         ] {
             assert!(text.contains(part), "{text}");

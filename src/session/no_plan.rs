@@ -39,11 +39,22 @@ pub fn failure(named: &str) -> SessionError {
     let near = mistyped(&stem(named), known).or_else(|| plan::nearest(named, &builtins));
     let file = |near: &str| stems.iter().position(|stem| stem == near).map(|at| &files[at]);
     let near = near.map(|near| file(near).map_or(near, String::as_str));
+    let list = near.map_or("plans", list_of);
     let near = near.map(str::to_string).or_else(|| near_term(named));
     let near = near.map(|near| format!("did you mean `{}`? ", clean(&near))).unwrap_or_default();
     let text = format!("there is no built-in plan or file `{}`", clean(named));
-    let hint = program(named).unwrap_or_else(|| format!("{near}schedlab list plans"));
+    let hint = program(named).unwrap_or_else(|| format!("{near}schedlab list {list}"));
     SessionError::usage(text, hint)
+}
+
+/// The list that has a plan of this name.
+fn list_of(name: &str) -> &'static str {
+    let has = |plans: &[plan::Builtin]| plans.iter().any(|builtin| builtin.name == name);
+    match () {
+        () if has(plan::cases()) => "cases",
+        () if has(plan::findings()) => "findings",
+        () => "plans",
+    }
 }
 
 /// The command that measures it, if it is a program of this machine.
@@ -79,6 +90,8 @@ mod tests {
             assert!(said.contains(&format!("no built-in plan or file `{named}`\n")), "{said}");
             assert!(said.ends_with(&format!("hint: {near}schedlab list plans")), "{said}");
         }
+        let said = failure("idle-smtt").to_string();
+        assert!(said.ends_with("did you mean `idle-smt`? schedlab list cases"), "{said}");
         let said = failure("sh").to_string();
         assert!(said.ends_with("hint: to measure this program: schedlab run -- sh"), "{said}");
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::backend::lab::kernel;
-use crate::hunt::{Case, Machine, Place, Shrinker, plan_text, size, smaller_places};
+use crate::hunt::{Case, LONG_MS, Machine, Place, Shrinker, plan_text, size, smaller_machines};
 use crate::model::{clean, quoted};
 use crate::report::numbers::{counted, moment};
 use crate::session::{PlanText, SessionError, WatchRequest, Watcher};
@@ -52,16 +52,14 @@ impl Hunt<'_> {
         Ok(true)
     }
 
-    /// Makes a case smaller, and then its guest and its time, until neither is possible or it is interrupted.
+    /// Makes a case smaller, and then its guest, until neither is possible or it is interrupted.
     fn least(&mut self, mut least: Least, fault: Fault, path: &Path) -> Result<Least, Failure> {
         loop {
-            let place = self.target().place;
             terminal::message(&format!(
-                "making {} smaller: {} on {} for {} ms",
+                "making {} smaller: {} on {}",
                 path.display(),
                 counted(u64::from(size(&least.case).0), "task"),
-                place_words(place.machine),
-                place.duration_ms
+                place_words(self.target().place.machine)
             ));
             let mut shrinker = Shrinker::new(least.case.clone());
             while let Some(smaller) = self.smaller_case(&mut shrinker, &least, fault)? {
@@ -99,23 +97,38 @@ impl Hunt<'_> {
         Ok(None)
     }
 
-    /// The case on a smaller guest, or for a shorter time, if it holds there. The hunt stays at that place.
+    /// The case on a smaller guest, if it holds there. The hunt stays at that place.
     fn smaller_place(&mut self, least: &Least, fault: Fault) -> Result<Option<Least>, Failure> {
         let before = self.target().place;
-        for (place, case) in smaller_places(before, &least.case) {
-            self.enter(place);
+        for (machine, case) in smaller_machines(before.machine, &least.case) {
+            self.enter(Place { machine, ..before });
             match self.held_as(least, &case, fault) {
                 Ok(Some(held)) => return Ok(Some(Least { case, held })),
                 Ok(None) => {}
                 // The case holds without this guest.
                 Err(why) => {
-                    let machine = place.machine;
                     terminal::message(&format!("the case is not tried on {machine}: {why}"));
                 }
             }
         }
         self.enter(before);
         Ok(None)
+    }
+
+    /// What becomes of the case in longer runs, as a sentence.
+    fn for_longer(&mut self, case: &Case, fault: Fault) -> Result<String, Failure> {
+        let before = self.target().place;
+        self.enter(Place { duration_ms: LONG_MS, ..before });
+        let held = self.alone(case, fault);
+        self.enter(before);
+        let runs = format!("runs of {} s", LONG_MS / 1000);
+        Ok(match held? {
+            Some(held) => {
+                let text = &held.judged.text;
+                format!("In {runs} with {} of {} seeds: {text}.", held.seeds, held.ran)
+            }
+            None => format!("It does not hold in {runs}."),
+        })
     }
 
     /// The case alone, if it holds with enough seeds.
@@ -165,7 +178,9 @@ impl Hunt<'_> {
         }
         let more = match self.args.resume {
             true => "",
-            false => " The same hunt finds it again, in the lab's cache, and goes on.",
+            false => {
+                " The same hunt finds it again, in the lab's cache, and goes on, in another file."
+            }
         };
         print(&format!("It was interrupted while it was made smaller.{more}"))
     }
@@ -203,7 +218,10 @@ impl Hunt<'_> {
         let watcher = &mut self.kernels[self.at].watchers[0];
         let traced = match trace(watcher, request, 1, fault, &stem, &title, self.stop)? {
             Some(traced) if traced.broken > 0 => match fault {
-                Fault::Broken(_) => format!("It holds with and without tracing. {}", traced.about),
+                Fault::Broken(_) => format!(
+                    "With tracing it holds in {} of {} runs. {}",
+                    traced.broken, traced.runs, traced.about
+                ),
                 Fault::Differs(_) => format!(
                     "With tracing {} of {} runs come to {NEAR} of the bound. {}",
                     traced.broken, traced.runs, traced.about
@@ -212,8 +230,9 @@ impl Hunt<'_> {
             Some(_) => "It does not hold with tracing, so there is no picture".to_string(),
             None => "Tracing was interrupted".to_string(),
         };
+        let longer = self.for_longer(case, fault)?;
         Ok(format!(
-            "{name}: {fault_title} on {}: {}. It holds with {} of {} seeds. It needs {case}; on {}. {traced}. \
+            "{name}: {fault_title} on {}: {}. It holds with {} of {} seeds. {longer} It needs {case}; on {}. {traced}. \
              Repeat it and judge it:",
             self.target(),
             held.judged.text,

@@ -317,11 +317,8 @@ impl Scene {
             steps.extend(samples.work(sort, fit, post));
         }
         if steps.is_empty() {
-            // No whole stretch of work was seen of one that sleeps.
-            let (word, ns) =
-                if self.busy[role] { ("burn", PIECE_NS) } else { ("sleep", self.wall_ns()) };
-            let step = quoted(&format!("{word} {}", time(ns)));
-            return (text + &format!("steps = [{step}]\n"), 1);
+            let steps = self.steps_without_order(role);
+            return (text + &format!("steps = [{}]\n", steps.join(", ")), steps.len());
         }
         let lines: Vec<String> =
             steps.iter().map(|step| format!("  {},\n", quoted(step))).collect();
@@ -334,6 +331,28 @@ impl Scene {
             if order.contains('\n') { format!("\"\"\"\n{order}\"\"\"") } else { quoted(&order) };
         text += &format!("steps = [\n{}]\norder = {order}\n", lines.concat());
         (text, steps.len())
+    }
+
+    /// The steps of a role of which no wait is in the order. A thread that never slept works all the time that it was there.
+    fn steps_without_order(&self, role: usize) -> Vec<String> {
+        let step = |word: &str, ns: u64| quoted(&format!("{word} {}", time(ns)));
+        if !self.never_slept(role) {
+            return vec![step("sleep", self.wall_ns())];
+        }
+        let workers = u64::from(self.threads.count(role).max(1));
+        let away_ns = self.threads.absence_ns(role, self.from_ns, self.to_ns) / workers;
+        if away_ns < self.wall_ns() / REST_PARTS {
+            return vec![step("burn", PIECE_NS)];
+        }
+        let own = self.threads.by_tid.values().filter(|thread| thread.role == role);
+        let work_ns = own.map(|thread| thread.work_ns).sum::<u64>() / workers;
+        vec![step("burn", rounded(work_ns).max(1_000)), step("sleep", rounded(away_ns))]
+    }
+
+    /// Whether its threads worked, and none of them slept.
+    fn never_slept(&self, role: usize) -> bool {
+        let mut own = self.threads.by_tid.values().filter(|thread| thread.role == role);
+        self.busy[role] || own.clone().any(|own| own.work_ns > 0) && own.all(|own| !own.has_slept)
     }
 
     /// Wakeups that are part of the plan: those of pieces whose waker does not sleep for longer than the order lasts,
@@ -450,7 +469,7 @@ impl Scene {
             here.push((piece.slept_at_ns.unwrap_or(piece.woken_at_ns), number, sort));
         }
         let mut entries = in_order(here);
-        if let Some(rest_ns) = order.rests_ns[role] {
+        if let Some(rest_ns) = order.rests_ns[role].filter(|_| !entries.is_empty()) {
             let workers = self.threads.count(role).max(1);
             entries.extend(vec![Sort::rest(rounded(rest_ns)); workers as usize]);
         }
@@ -551,7 +570,7 @@ impl Scene {
                 format!("{:.0} % by {name}", count as f64 * 100.0 / all as f64)
             })
             .collect();
-        if self.busy[role] {
+        if self.never_slept(role) {
             text += ": never slept";
         } else if !shares.is_empty() {
             text += &format!(": {}", shares.join(", "));

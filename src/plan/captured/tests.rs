@@ -378,6 +378,29 @@ fn who_works_to_the_end_or_from_the_begin_works_in_the_plan() {
     assert!(captured.roles.iter().all(|role| role.kept > 0.99), "{:?}", captured.roles);
 }
 
+/// Thread 1 is born in the trace, works next to thread 9 without a sleep, and ends.
+#[test]
+fn who_is_seen_from_birth_to_death_works_in_the_plan() {
+    let steps = |dead_us: u64| {
+        let trace = trace(&[
+            (1_000, waking(Waker::Task(99), 1)),
+            (1_000, switch(0, Left::Runnable, 1)),
+            (101_000, switch(1, Left::Preempted, 9)),
+            (dead_us - 100_000, switch(9, Left::Preempted, 1)),
+            (dead_us, switch(1, Left::Dead, 0)),
+        ]);
+        let captured = capture(&trace, &[traced(1, "app", "app")], true).unwrap();
+        assert!(
+            captured.text.contains("0.200 CPUs, 1.0 wakeups/s: never slept"),
+            "{}",
+            captured.text
+        );
+        sets(&captured.text).remove(0).1
+    };
+    assert_eq!(steps(999_000), ["burn 10ms"], "it waited for its CPU and never slept");
+    assert_eq!(steps(501_000), ["part a", "sleep 500ms", "part b", "burn 200ms"], "it rests, too");
+}
+
 /// A stretch of work that is shorter than a twentieth, of which the begin was not seen, is not in the plan.
 #[test]
 fn a_role_says_how_much_of_its_work_is_in_the_plan() {
