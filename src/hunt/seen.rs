@@ -54,6 +54,8 @@ pub struct Task {
     pub has_wakeups: bool,
     /// It gives its CPU away, and with it a part of its share.
     pub yields: bool,
+    /// It sleeps for so short that no balancer is asked for the CPU that it leaves.
+    pub sleeps_briefly: bool,
     /// The length of its slices.
     pub slice_ns: u64,
     /// Position in [`Seen::cgroups`].
@@ -178,6 +180,7 @@ impl Seen {
                 is_limited: never_sleeps && is_limited,
                 has_wakeups,
                 yields,
+                sleeps_briefly: workload == STEPS && !never_sleeps,
                 slice_ns: slice.unwrap_or(SLICE_NS),
                 cgroup,
                 run_cpu_ns: 0,

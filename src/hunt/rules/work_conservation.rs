@@ -2,8 +2,10 @@
 //! times. An idle CPU balances each domain every 1 to 2 ms for each CPU of it (`sd_init` of kernel/sched/topology.c,
 //! `get_sd_balance_interval` of fair.c), and moves even a running task after `cache_nice_tries` + 3 passes in vain:
 //! 80 ms in a domain of 8 CPUs. Tolerance: a quarter of a CPU for 500 ms. The CPU time of a window is compared with the
-//! largest that its runnable tasks can have on their CPUs, a maximum flow. Not judged: tasks next to real-time ones
-//! with several CPUs, which the kernel does not move to make room for lower classes.
+//! largest that its runnable tasks can have on their CPUs, a maximum flow. As much may idle as tasks with locks and
+//! barriers sleep: for less than a millisecond each time, for which an idle CPU asks no balancer
+//! (`sched_balance_newidle` of fair.c). Not judged: tasks next to real-time ones with several CPUs, which the kernel does
+//! not move to make room for lower classes.
 
 use crate::hunt::contract::{Judgement, Rule};
 use crate::hunt::flow::max_flow;
@@ -18,7 +20,9 @@ pub struct WorkConservation;
 fn idle_ns(seen: &Seen, window: &SeenWindow) -> u64 {
     let wanted = seen.runnable(window).map(|task| (window.wall_ns(), &seen.tasks[task].cpus));
     let possible_ns = max_flow(wanted, &seen.cpus, window.wall_ns());
-    possible_ns.saturating_sub(window.used_ns())
+    let sleepers = seen.tasks.iter().zip(&window.readings).filter(|(task, _)| task.sleeps_briefly);
+    let slept_ns = sleepers.map(|(_, own)| own.wall_ns.saturating_sub(own.cpu_ns)).sum::<u64>();
+    possible_ns.saturating_sub(window.used_ns() + slept_ns)
 }
 
 /// The CPUs that can have idled for so long: by the CPU time of each task, and the CPUs where it can have had it.
@@ -115,6 +119,19 @@ mod tests {
         };
         assert_eq!(fifo("0-1"), None);
         assert_eq!(fifo("1").map(|found| found.is_broken()), Some(true));
+    }
+
+    #[test]
+    fn a_cpu_may_idle_while_tasks_with_a_lock_sleep() {
+        let judge = |ms: [u64; 5]| {
+            let mut seen = seen(3, &[("spins", "0-2", 3), ("locks", "0-2", 2)], &[ms; 20]);
+            for task in &mut seen.tasks[3..] {
+                (task.never_sleeps, task.sleeps_briefly) = (false, true);
+            }
+            WorkConservation.judge(&seen).is_some_and(|found| found.is_broken())
+        };
+        assert!(!judge([50, 50, 50, 45, 45]), "60 of 300 ms idle, and they sleep for 110");
+        assert!(judge([20, 20, 20, 90, 90]), "60 ms idle, and they sleep for 20");
     }
 
     #[test]
