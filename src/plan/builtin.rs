@@ -71,6 +71,7 @@ const CASES: &[Builtin] = plans!("plans/cases":
     "idle-next-to-a-limit"
     "share-nice"
     "share-behind-real-time"
+    "starve-behind-a-lock"
 );
 
 /// All built-in plans, in the order of `schedlab list plans`.

@@ -115,7 +115,7 @@ impl Hunt<'_> {
         Ok(None)
     }
 
-    /// What becomes of the case in longer runs, as a sentence.
+    /// A sentence about the case in longer runs.
     fn for_longer(&mut self, case: &Case, fault: Fault) -> Result<String, Failure> {
         let before = self.target().place;
         self.enter(Place { duration_ms: LONG_MS, ..before });
@@ -127,6 +127,7 @@ impl Hunt<'_> {
                 let text = &held.judged.text;
                 format!("In {runs} with {} of {} seeds: {text}.", held.seeds, held.ran)
             }
+            None if self.stop.load(Relaxed) => format!("It was not tried in {runs}."),
             None => format!("It does not hold in {runs}."),
         })
     }
