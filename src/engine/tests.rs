@@ -173,7 +173,11 @@ fn runs_that_were_lost_are_made_again_whatever_ends_the_plan() {
         let mut job = job();
         job.started.plan.measure.until_decided = until_decided;
         let all = order(&job, 4);
-        for lost in [vec![all[1]], vec![all[4], all[7]], vec![all[7]], vec![all[all.len() - 1]]] {
+        // One cell lacks its last rounds, which looks would not have passed over.
+        let last_of_one: Vec<RunKey> =
+            all.iter().filter(|key| key.cell == 0 && key.round >= 2).copied().collect();
+        let some = [vec![all[1]], vec![all[4], all[7]], vec![all[7]], vec![all[all.len() - 1]]];
+        for lost in some.into_iter().chain((!until_decided).then_some(last_of_one)) {
             let done = all.iter().filter(|key| !lost.contains(key)).map(|key| (*key, false));
             let resumed = Job::resumed(job.started.clone(), done);
             let made = ended(&collect(&resumed, &mut Null::default(), usize::MAX).0);
@@ -436,6 +440,22 @@ fn parts_together_are_the_plan_also_where_they_were_interrupted() {
         }
         assert!(all == whole, "{cut:?} {parts}");
     }
+}
+
+/// Steps of such a part are no rounds.
+#[test]
+fn a_part_of_one_cell_goes_on_where_it_was_interrupted() {
+    let mut started = job().started;
+    started.cells.truncate(1);
+    started.plan.works.truncate(1);
+    started.plan.variants.truncate(1);
+    started.plan.measure.rounds = 5;
+    let cut = Cut::Boots;
+    started.sharding = Some(Sharding { plan: "0".repeat(64), parts: 1, part: Some(1), cut });
+    let done = (0..3).map(|round| (RunKey { round, cell: 0 }, false));
+    let (events, end) = collect(&Job::resumed(started, done), &mut Null::default(), usize::MAX);
+    let rounds: Vec<u32> = ended(&events).iter().map(|key| key.round).collect();
+    assert_eq!((end, rounds), (PlanEnd::Complete, vec![3, 4]));
 }
 
 #[test]

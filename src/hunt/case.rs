@@ -166,7 +166,7 @@ pub struct Target<'a> {
 }
 
 /// The guest of a case, and the length of its runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     pub machine: Machine,
     pub duration_ms: u32,
@@ -387,24 +387,11 @@ impl fmt::Display for Case {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hunt::testing::tasks;
 
     #[test]
     fn one_task_sleeps_and_two_sleep() {
-        let words = |load: Load, count: u32| {
-            let tasks = Tasks {
-                load,
-                count,
-                cpus: None,
-                nice: 0,
-                policy: Policy::Other,
-                slice_us: None,
-                at_ms: 0,
-                for_ms: None,
-                cgroup: None,
-                change: None,
-            };
-            tasks.to_string()
-        };
+        let words = |load: Load, count: u32| Tasks { load, count, ..tasks() }.to_string();
         assert_eq!(words(Load::Nap, 1), "1 task that sleeps for 1 ms after each 10 ms on any CPU");
         assert_eq!(words(Load::Burnwait, 2), "2 tasks that sleep at times on any CPU");
         assert_eq!(words(Load::Yield, 1), "1 task that yields after each 200 us on any CPU");

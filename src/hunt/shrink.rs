@@ -273,24 +273,14 @@ fn fewer(cpus: &Option<CpuSet>) -> Vec<Option<CpuSet>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hunt::testing::tasks;
     use crate::hunt::{Generator, Machine};
 
     const MACHINE: Machine = Machine { cpus: 4, llcs: 2, nodes: 1, threads: 1 };
 
     #[test]
     fn a_smaller_guest_has_the_cpus_that_tasks_are_held_to() {
-        let mut generator = Generator::new(1, 0, MACHINE);
-        let plain = |case: &Case| {
-            let mut sets = case.sets.iter();
-            sets.all(|set| set.policy == Policy::Other && set.change.is_none() && set.at_ms == 0)
-        };
-        let case = std::iter::repeat_with(|| generator.next_case()).find(plain).unwrap();
-        let set = |cpus: &[u32]| Tasks {
-            cpus: Some(cpus.iter().copied().collect()),
-            for_ms: None,
-            cgroup: None,
-            ..case.sets[0].clone()
-        };
+        let set = |cpus: &[u32]| Tasks { cpus: Some(cpus.iter().copied().collect()), ..tasks() };
         let shown = |from: &str, sets: &[&[u32]]| {
             let case = Case { sets: sets.iter().map(|cpus| set(cpus)).collect() };
             let machines = smaller_machines(from.parse().unwrap(), &case).into_iter();
@@ -315,31 +305,19 @@ mod tests {
 
     #[test]
     fn a_smaller_guest_has_room_for_changes_and_real_time_tasks() {
-        let tasks = Tasks {
-            load: Load::Spin,
-            count: 1,
-            cpus: None,
-            nice: 0,
-            policy: Policy::Other,
-            slice_us: None,
-            at_ms: 0,
-            for_ms: None,
-            cgroup: None,
-            change: None,
-        };
         let machines = |machine: &str, tasks: Tasks| {
             let case = Case { sets: vec![tasks] };
             let machines = smaller_machines(machine.parse().unwrap(), &case).into_iter();
             machines.map(|(machine, _)| machine.to_string()).collect::<Vec<_>>().join(", ")
         };
-        assert_eq!(machines("4x2", tasks.clone()), "2x1, 2x2, 4x1");
-        let real_time = Tasks { policy: Policy::Fifo, count: 2, ..tasks.clone() };
+        assert_eq!(machines("4x2", tasks()), "2x1, 2x2, 4x1");
+        let real_time = Tasks { policy: Policy::Fifo, count: 2, ..tasks() };
         assert_eq!(machines("4x2", real_time), "4x1", "it leaves a CPU");
         let set = |cpu: u32| Some([cpu].into_iter().collect::<CpuSet>());
         let change = Change { at_ms: 300, cpus: set(1), nice: 0 };
-        let held = Tasks { cpus: set(2), change: Some(change), ..tasks.clone() };
+        let held = Tasks { cpus: set(2), change: Some(change), ..tasks() };
         assert_eq!(machines("4x2", held), "4x1", "CPUs 1 and 2 have to stay");
-        assert_eq!(machines("4x2n2", tasks), "2x2n2, 4x2", "a cache is a node");
+        assert_eq!(machines("4x2n2", tasks()), "2x2n2, 4x2", "a cache is a node");
     }
 
     /// Shrinks a case by a made-up fault; also gives the number of steps.

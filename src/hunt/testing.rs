@@ -8,9 +8,26 @@ use crate::model::{
     WorkerResult, WorkerSet, WorkerWindow,
 };
 
+use super::case::{Load, Policy, Tasks};
 use super::seen::Seen;
 
 const WINDOW_NS: u64 = 100_000_000;
+
+/// One task that never sleeps, on any CPU.
+pub fn tasks() -> Tasks {
+    Tasks {
+        load: Load::Spin,
+        count: 1,
+        cpus: None,
+        nice: 0,
+        policy: Policy::Other,
+        slice_us: None,
+        at_ms: 0,
+        for_ms: None,
+        cgroup: None,
+        change: None,
+    }
+}
 
 pub fn cell(sets: &[(&str, &str, u32)]) -> Cell {
     let set = |(name, cpus, count): &(&str, &str, u32)| WorkerSet {

@@ -58,7 +58,7 @@ pub use hosts::alike;
 pub use judge::{analyse, open_works, overlap, with_floors};
 pub use lists::{cause, grouped, once};
 pub use metrics::{Measured, metric_matches, takes_metric};
-pub use notes::{Difference, NoValue, Note, Pooled, Severity};
+pub use notes::{Difference, NoValue, Note, Pooled, Severity, UselessKnob};
 pub use picture::{LatencyPicture, Pictures, SideLatency, SideTimeline, WorkPictures};
 pub use pictures::PictureBuilder;
 pub use power::{MetricPower, NotKnown, Power, WorkPower, power, round_ns};

@@ -123,11 +123,12 @@ impl Hunt<'_> {
         self.enter(before);
         let runs = format!("runs of {} s", LONG_MS / 1000);
         Ok(match held? {
+            // Some of its seeds are missing.
+            _ if self.stop.load(Relaxed) => format!("It was not tried in all {runs}."),
             Some(held) => {
                 let text = &held.judged.text;
                 format!("In {runs} with {} of {} seeds: {text}.", held.seeds, held.ran)
             }
-            None if self.stop.load(Relaxed) => format!("It was not tried in {runs}."),
             None => format!("It does not hold in {runs}."),
         })
     }

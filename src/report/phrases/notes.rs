@@ -1,6 +1,8 @@
 //! A sentence for each note, and the word that it begins with. Pure.
 
-use crate::analysis::{Analysis, Difference, HostKind, NoValue, Note, Pooled, Unheeded, Weights};
+use crate::analysis::{
+    Analysis, Difference, HostKind, NoValue, Note, Pooled, Unheeded, UselessKnob, Weights,
+};
 use crate::model::{DisturbanceKind, MissingPart, Reading, Unit, show_duration};
 use crate::report::layout::clean;
 use crate::report::numbers::{Scale, counted};
@@ -214,7 +216,7 @@ fn remark(analysis: &Analysis, note: &Note) -> String {
             };
             format!("{side}: {knob} was asked to be {asked} and was {got} in {runs} of {of}")
         }
-        Note::KnobWithoutEffect { side, knob, works, scheduler, own_of_sets } => {
+        Note::KnobWithoutEffect(UselessKnob { side, knob, works, scheduler, own_of_sets }) => {
             let (but, why) = without_effect(analysis, scheduler.as_deref(), *own_of_sets);
             format!("{side}: {knob} changes nothing in {}{but}: {why}", listed(works))
         }

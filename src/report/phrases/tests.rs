@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::super::layout::clean;
 use super::*;
-use crate::analysis::{Analysis, Cell, Family, NoValue, Note, Pairing, Side};
+use crate::analysis::{Analysis, Cell, Family, NoValue, Note, Pairing, Side, UselessKnob};
 use crate::model::{
     Cgroup, CgroupChange, Disturbance, DisturbanceFact, DisturbanceKind, Lab, Reading, SetChange,
     Unit, Value, Work, WorkerSet,
@@ -86,13 +86,8 @@ fn notes_of_one_cause_are_one() {
     analysis.notes.push(failed("batch", "post", text("`exim` is not there"), 0));
     for side in ["default", "batch"] {
         let (side, knob, works) = (text(side), text("nice"), vec![text("web")]);
-        analysis.notes.push(Note::KnobWithoutEffect {
-            side,
-            knob,
-            works,
-            scheduler: None,
-            own_of_sets: false,
-        });
+        let knob = UselessKnob { side, knob, works, scheduler: None, own_of_sets: false };
+        analysis.notes.push(Note::KnobWithoutEffect(knob));
     }
     let folded = |analysis: &Analysis| {
         let notes = folded_notes(analysis, |note| *note != Note::Unpaired).into_iter();
@@ -414,12 +409,14 @@ fn a_set_is_named_by_its_work_and_by_its_own_name_where_that_has_several() {
 #[test]
 fn a_knob_without_effect_has_one_against_load_from_outside() {
     let mut analysis = testing::ordinary();
-    let knob = |scheduler: Option<&str>| Note::KnobWithoutEffect {
-        side: "batch".to_string(),
-        knob: "cgroup-idle".to_string(),
-        works: vec!["web".to_string()],
-        scheduler: scheduler.map(str::to_string),
-        own_of_sets: false,
+    let knob = |scheduler: Option<&str>| {
+        Note::KnobWithoutEffect(UselessKnob {
+            side: "batch".to_string(),
+            knob: "cgroup-idle".to_string(),
+            works: vec!["web".to_string()],
+            scheduler: scheduler.map(str::to_string),
+            own_of_sets: false,
+        })
     };
     let heeds =
         "batch: cgroup-idle changes nothing in web: the scheduler scx fifo does not heed it";

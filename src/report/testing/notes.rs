@@ -1,6 +1,8 @@
 //! One note of each kind.
 
-use crate::analysis::{Difference, HostKind, NoValue, Note, Pooled, Unheeded, Weights};
+use crate::analysis::{
+    Difference, HostKind, NoValue, Note, Pooled, Unheeded, UselessKnob, Weights,
+};
 use crate::model::{Disturbance, DisturbanceFact, DisturbanceKind, KnobReading, Reading, Value};
 use crate::stats::NoEffect;
 
@@ -55,13 +57,13 @@ pub fn notes(name: &str) -> Vec<Note> {
         Note::SpoiltRounds { works: vec![(name(), 1, 10)] },
         Note::AllSpoilt { works: vec![(name(), 9, 10)] },
         Note::Knob { side: name(), mismatch: mismatch(), runs: 1, of: 10 },
-        Note::KnobWithoutEffect {
+        Note::KnobWithoutEffect(UselessKnob {
             side: name(),
             knob: name(),
             works: names(),
             scheduler: Some(name()),
             own_of_sets: false,
-        },
+        }),
         Note::Unpaired,
         Note::UnpairedExact { same_seeds: false, emulators: names() },
         Note::SpreadsDiffer { metrics: 1 },

@@ -14,7 +14,7 @@ use super::super::question::{Question, WithoutEffect};
 use super::super::samples::{Boots, Values, WorkSamples, asked_kernel, guests, sessions, values};
 use super::super::select::Selection;
 use super::super::{FairnessTable, Family, Pairing, Place, Side, WorkTable};
-use super::{NoValue, Note, Pooled};
+use super::{NoValue, Note, Pooled, UselessKnob};
 
 /// Fewer boots of a side do not show how much one boot differs from another.
 const MIN_BOOTS: usize = 3;
@@ -302,7 +302,8 @@ fn without_effect(context: &Context) -> Vec<Note> {
     merged(context.question.without_effect.iter().map(|found| {
         let WithoutEffect { side, knob, work, scheduler, own_of_sets } = found.clone();
         let works = Vec::new();
-        (Note::KnobWithoutEffect { side, knob, works, scheduler, own_of_sets }, work)
+        let knob = UselessKnob { side, knob, works, scheduler, own_of_sets };
+        (Note::KnobWithoutEffect(knob), work)
     }))
 }
 

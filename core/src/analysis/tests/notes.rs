@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::*;
+use crate::analysis::UselessKnob;
 use crate::analysis::testing::{disturb, lose, mismatch};
 use crate::model::{
     Calibration, Disturbance, DisturbanceFact, DisturbanceKind, KnobReading, Placement, Reading,
@@ -781,12 +782,15 @@ fn knobs_without_effect_are_one_note_per_side_and_knob() {
         found("cgroup-weight", "chat"),
         found("nice", "chat"),
     ];
-    let note = |knob: &str, works: &[&str]| Note::KnobWithoutEffect {
-        side: text("batch"),
-        knob: text(knob),
-        works: texts(works),
-        scheduler: None,
-        own_of_sets: false,
+    let note = |knob: &str, works: &[&str]| {
+        let (side, knob, works) = (text("batch"), text(knob), texts(works));
+        Note::KnobWithoutEffect(UselessKnob {
+            side,
+            knob,
+            works,
+            scheduler: None,
+            own_of_sets: false,
+        })
     };
     let expected = [note("nice", &["web threads=4", "chat"]), note("cgroup-weight", &["chat"])];
     assert_eq!(analyse(&plans, &[], &question).notes, expected);
