@@ -57,6 +57,25 @@ fn from_aa_runs_follow_rounds_and_time() {
 }
 
 #[test]
+fn runs_that_differ_from_each_other_alone_are_short_and_many() {
+    let plan = PLAN.replace("warmup = \"1s\"", "warmup = \"100ms\"\nwindow = \"200ms\"");
+    let home = Home::with_plan(&plan);
+    home.ok("run ./plan.toml --rounds 10 --quiet --backend null");
+    let shown = home.ok("plan-power ./plan.toml --backend null");
+    let line = shown.lines().find(|line| line.starts_with("run length ")).unwrap_or_default();
+    assert!(line.starts_with("run length  runs differ by "), "{shown}");
+    let text = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        text.contains("with duration = \"200ms\" in [[workload]], not 2s, intervals"),
+        "{shown}"
+    );
+    // A report needs no such length: the work has it, and is another one then.
+    let shorter = plan.replace("use = \"spin\"", "use = \"spin\"\nduration = \"200ms\"");
+    home.write("plan.toml", shorter);
+    assert!(!home.says(3, "plan-power ./plan.toml --backend null").contains("run length"));
+}
+
+#[test]
 fn the_command_line_is_checked() {
     let home = Home::with_plan(PLAN);
     let cases = [

@@ -2,7 +2,7 @@
 
 use crate::analysis::once;
 use crate::model::{
-    Direction, Importance, Judged, PlanHead, PlanStarted, SampledPlan, clean, show_duration,
+    Direction, Importance, Judged, PlanHead, PlanStarted, SampledPlan, Work, clean, show_duration,
 };
 use crate::plan;
 use crate::session::{
@@ -97,7 +97,8 @@ fn lab_request(
     let mut request = args.request(source, Purpose::Run);
     if let Some((_, PlanStarted { plan, .. })) = stored {
         // One that was asked for has replaced those of works.
-        let is_asked = plan.works.iter().all(|work| work.lab_duration_ns.is_none());
+        let has_none = |work: &Work| work.duration_ns.or(work.lab_duration_ns).is_none();
+        let is_asked = plan.works.iter().all(has_none);
         request.aa = plan.aa;
         request.measure = MeasureRequest {
             duration: is_asked.then(|| show_duration(plan.measure.duration_ns)),

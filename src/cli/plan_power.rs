@@ -74,13 +74,17 @@ pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
     metrics::check(judged.patterns(), || {
         metrics::places(&cells, metrics::Added::by(&plan), &[], false)
     })?;
-    let stored = match args.db.open_read_only() {
-        Ok(store) => power::similar_plans(&store, &environment, &args.backend)?,
-        Err(SessionError::Store(StoreError::Missing { .. })) => Vec::new(),
+    let mut question = sides::question(&judged, Vec::new(), String::new(), false, &args.db);
+    let mut stored = Vec::new();
+    match args.db.open_read_only() {
+        Ok(store) => {
+            stored = power::similar_plans(&store, &environment, &args.backend)?;
+            question.windows = power::windows(&store, &stored, &plan.works, &question)?;
+        }
+        Err(SessionError::Store(StoreError::Missing { .. })) => {}
         Err(error) => return Err(error.into()),
-    };
+    }
     let planned = SampledPlan::without_runs(&args.backend, plan, cells, vec![environment]);
-    let question = sides::question(&judged, Vec::new(), String::new(), false, &args.db);
     let power = analysis::power(&planned, &stored, &question, args.difference, args.power);
     let options = Options {
         width: terminal::width(),

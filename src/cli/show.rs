@@ -220,13 +220,19 @@ fn measure(plan: &Plan) -> String {
     let decided = if measure.until_decided { " at most, until all is decided" } else { "" };
     let turns =
         measure.turns_ns.map(|ns| format!(" for each variant in turns of {}", show_duration(ns)));
-    let others = plan.works.iter().filter_map(|work| {
-        Some(format!("{} of {}", show_duration(work.lab_duration_ns?), work.name))
-    });
-    let mut own = Vec::new();
-    others.for_each(|other| once(&mut own, other));
+    let others = |prefix: &str, duration_ns: fn(&Work) -> Option<u64>| {
+        let others = plan.works.iter().filter_map(|work| {
+            Some(format!("{} of {}", show_duration(duration_ns(work)?), work.name))
+        });
+        let mut own = Vec::new();
+        others.for_each(|other| once(&mut own, other));
+        Some(format!("{prefix}{}", own.join(", "))).filter(|_| !own.is_empty())
+    };
     let others =
-        if own.is_empty() { String::new() } else { format!(" (in the lab {})", own.join(", ")) };
+        [others("", |work| work.duration_ns), others("in the lab ", |work| work.lab_duration_ns)];
+    let others: Vec<String> = others.into_iter().flatten().collect();
+    let others =
+        if others.is_empty() { String::new() } else { format!(" ({})", others.join("; ")) };
     format!(
         "{}{decided}, each run {}{others}{} after {} of warm-up, seed {}{}",
         counted(measure.rounds, "round"),

@@ -33,8 +33,8 @@ pub struct Draft {
     pub phases: Vec<PhaseKey>,
     /// The place of its numbers of last-level caches.
     pub llcs: Option<Span>,
-    /// The length of its runs in the lab, and its place.
-    pub lab_duration: Option<(u64, Span)>,
+    /// The lengths of its runs and of those in the lab, and their places.
+    pub durations: [Option<(u64, Span)>; 2],
     /// The cgroups that its sets need.
     pub cgroups: Vec<Cgroup>,
     /// Whether each set is to run alone, too.
@@ -174,8 +174,7 @@ impl Draft {
         for point in 0..self.points() as u64 {
             let work = self.work(point, pool);
             // One point of a workload is enough: the others mostly fail the same way.
-            if !check_phases(&work.sets, &self.phases, measure, faults)
-                || !self.fits_in_lab(&work, measure, faults)
+            if !self.fits_runs(&work, measure, faults)
                 || !self.check_kinds(&work, faults)
                 || !self.fits(&work, &pool(work.llcs), measure.seed, faults)
             {
@@ -186,15 +185,33 @@ impl Draft {
         works
     }
 
-    /// Whether phases and changes lie within a run in the lab.
-    fn fits_in_lab(&self, work: &Work, measure: &Measure, faults: &mut Faults) -> bool {
-        let Some((duration_ns, span)) = &self.lab_duration else { return true };
-        let in_lab = Measure { duration_ns: *duration_ns, ..measure.clone() };
-        let fits = phases_fit(&work.sets, &in_lab).and_then(|()| changes_fit(work, *duration_ns));
-        let Err(error) = fits else { return true };
-        let hint = "a longer `lab-duration`, or none: it is then as long as on a host";
-        faults.add(span, error.message, "too short in the lab", hint);
-        false
+    /// Whether phases and changes lie within a run, here and in the lab.
+    fn fits_runs(&self, work: &Work, measure: &Measure, faults: &mut Faults) -> bool {
+        let [own, in_lab] = &self.durations;
+        let duration_ns = own.as_ref().map_or(measure.duration_ns, |(duration_ns, _)| *duration_ns);
+        let own_measure = Measure { duration_ns, ..measure.clone() };
+        let places = [
+            (own, "too short", "a longer `duration`, or none: it is then that of [measure]"),
+            (
+                in_lab,
+                "too short in the lab",
+                "a longer `lab-duration`, or none: it is then as long as on a host",
+            ),
+        ];
+        if !check_phases(&work.sets, &self.phases, &own_measure, faults) {
+            return false;
+        }
+        for (duration, label, hint) in places {
+            let Some((duration_ns, span)) = duration else { continue };
+            let measure = Measure { duration_ns: *duration_ns, ..measure.clone() };
+            let fits =
+                phases_fit(&work.sets, &measure).and_then(|()| changes_fit(work, *duration_ns));
+            if let Err(error) = fits {
+                faults.add(span, error.message, label, hint);
+                return false;
+            }
+        }
+        true
     }
 
     /// Whether no set changes whose workers cannot.
@@ -275,9 +292,10 @@ impl Draft {
         let pool = pool(llcs);
         let sets = self.sets.iter().zip(params).map(|(set, params)| set.worker_set(params, &pool));
         let cgroups = self.cgroups.clone();
-        let lab_duration_ns = self.lab_duration.as_ref().map(|(duration_ns, _)| *duration_ns);
+        let durations_ns = self.durations.each_ref().map(|duration| Some(duration.as_ref()?.0));
+        let [duration_ns, lab_duration_ns] = durations_ns;
         let sets = sets.collect();
-        Work { name: self.name.clone(), axes, llcs, lab_duration_ns, cgroups, sets }
+        Work { name: self.name.clone(), axes, llcs, duration_ns, lab_duration_ns, cgroups, sets }
     }
 }
 

@@ -20,8 +20,8 @@ use super::changes::{Context, SetChanges};
 use super::draft::{Axis, Draft, Load, Set, Written, own_cgroups};
 use super::error::Faults;
 use super::fields::{
-    CHANGE, LAB_DURATION, LLCS, MAX_COUNT, MAX_SETS, OUTPUT, PACKAGE, PARAMETERS, PROGRAM, Program,
-    SET, SET_KEYS, WORKLOAD, WORKLOAD_KEYS, Words, names, package_of,
+    CHANGE, LAB_DURATION, LLCS, MAX_COUNT, MAX_SETS, OUTPUT, OWN_DURATION, PACKAGE, PARAMETERS,
+    PROGRAM, Program, SET, SET_KEYS, WORKLOAD, WORKLOAD_KEYS, Words, names, package_of,
 };
 use super::knobs::Knobs;
 use super::phases::PhaseKey;
@@ -168,7 +168,11 @@ impl<'w> Reader<'w, '_> {
         let mut sets = Sets::default();
         let solo = self.solo(&mut table);
         let llcs = Llcs::take(&mut table, self.faults).or(llcs);
-        let lab_duration = self.lab_duration(&mut table);
+        let durations =
+            [&OWN_DURATION, &LAB_DURATION].map(|field| self.duration(&mut table, field));
+        if let [Some((own_ns, _)), _] = durations {
+            self.duration_ns = own_ns;
+        }
         let default_name = if set_tables.is_empty() {
             self.single_set(table, &mut sets)
         } else {
@@ -213,7 +217,7 @@ impl<'w> Reader<'w, '_> {
             loads,
             phases,
             llcs,
-            lab_duration,
+            durations,
             cgroups,
             solo,
             sound: true,
@@ -221,8 +225,8 @@ impl<'w> Reader<'w, '_> {
     }
 
     /// With its place.
-    fn lab_duration(&mut self, table: &mut Table) -> Option<(u64, Span)> {
-        let (value, span) = table.take_value(&LAB_DURATION, self.faults)?;
+    fn duration(&mut self, table: &mut Table, field: &Field) -> Option<(u64, Span)> {
+        let (value, span) = table.take_value(field, self.faults)?;
         Some((value.as_duration_ns()?, span))
     }
 
@@ -614,7 +618,8 @@ fn is_times(value: &Spanned<DeValue>) -> bool {
 
 /// Whether a parameter of this name would be taken for a key of the workload or another place.
 fn is_taken(spec: &Spec, name: &str) -> bool {
-    [METRIC, LLCS.name].contains(&name)
+    name == METRIC
+        || names(WORKLOAD).contains(&name)
         || PLACES.contains(&name)
         || names(SET).contains(&name)
         || names(spec.params).contains(&name)

@@ -247,6 +247,7 @@ pub const WORKLOAD: &[Field] = &[
         .about("adds before it a run of each set alone, one of it: what fairness is computed from")
         .default("false"),
     LLCS,
+    OWN_DURATION,
     LAB_DURATION,
 ];
 
@@ -254,6 +255,8 @@ pub const WORKLOAD: &[Field] = &[
 const DURATION: Kind = Kind::Duration { min_ns: 10 * MS, max_ns: 24 * HOUR };
 
 /// In [`WORKLOAD`].
+pub const OWN_DURATION: Field = Field::new("duration", DURATION)
+    .about("in place of that of [measure] for runs of this workload");
 pub const LAB_DURATION: Field =
     Field::new("lab-duration", DURATION).about(
         "in place of `duration` in the lab, where a virtual second takes as long as what is executed in it",

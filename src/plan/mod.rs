@@ -76,7 +76,9 @@ pub fn set_measure(plan: &mut Plan, name: &str, raw: &Raw) -> Result<(), ValueEr
             plan.works.iter().try_for_each(|work| phases::phases_fit(&work.sets, &asked))?;
             plan.works.iter().try_for_each(|work| moments::changes_fit(work, duration_ns))?;
             // It replaces those of works, too.
-            plan.works.iter_mut().for_each(|work| work.lab_duration_ns = None);
+            for work in &mut plan.works {
+                (work.duration_ns, work.lab_duration_ns) = (None, None);
+            }
             measure.duration_ns = duration_ns;
             measure.window_ns = measure.window_ns.min(duration_ns);
         }

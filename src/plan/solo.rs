@@ -55,6 +55,7 @@ fn alone<'d>(draft: &'d Draft, work: &'d Work) -> impl Iterator<Item = Work> + '
             name: solo_name(&work.name, &set.name),
             axes: axes.map(|(axis, _)| axis.clone()).collect(),
             llcs: work.llcs,
+            duration_ns: work.duration_ns,
             lab_duration_ns: work.lab_duration_ns,
             cgroups,
             sets: vec![set],

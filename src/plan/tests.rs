@@ -1491,20 +1491,57 @@ fn what_a_workload_refuses_has_its_caret_below_the_value() {
     }
 }
 
+fn durations_ms(plan: &Plan) -> Vec<u64> {
+    plan.works.iter().map(|work| plan.duration_ns(work) / 1_000_000).collect()
+}
+
+#[test]
+fn a_work_has_a_duration_of_its_own() {
+    let text = format!("{}count = 2\nduration = \"200ms\"\nsolo = true\n", with_web(""));
+    let text = text.replace("use = ", "name = \"w\"\nuse = ");
+    let text = format!("{text}[[workload]]\nuse = \"web\"\ncount = 2\n");
+    let mut plan = parse_here(&text).unwrap();
+    assert_eq!(durations_ms(&plan), [200, 200, 5000], "solo runs last as long");
+    plan.has_lab_durations = true;
+    assert_eq!(durations_ms(&plan), [200, 200, 5000], "the lab's, as it has none of its own");
+    let in_lab = text.replacen("solo", "lab-duration = \"3s\"\nsolo", 1);
+    let mut both = parse_here(&in_lab).unwrap();
+    assert_eq!(durations_ms(&both), [200, 200, 5000]);
+    both.has_lab_durations = true;
+    assert_eq!(durations_ms(&both), [3000, 3000, 5000]);
+    super::set_measure(&mut both, "duration", &crate::model::Raw::Text("2s".to_string())).unwrap();
+    both.has_lab_durations = false;
+    assert_eq!(durations_ms(&both), [2000; 3], "the command line's is for all");
+
+    let turns = "[measure]\nturns = \"100ms\"\n[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\nnice = 1\n";
+    let error = parse_here(
+        &with_web("duration = \"150ms\"").replace("[[workload]]", &format!("{turns}[[workload]]")),
+    );
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("each variant has 150ms and needs 2 blocks of 100ms"), "{error}");
+
+    hold_web(&[
+        ("duration = \"1ms\"", &["4:12: 1ms is below the least that is accepted"]),
+        ("duration = [\"1s\", \"2s\"]", &["4:12: a list does not fit here"]),
+        ("at = \"2s\"\nduration = \"1s\"", &["4:6: `web` begins at 2s, and a run has 1s"]),
+        (
+            "duration = \"1s\"\n[[workload.change]]\nat = \"2s\"\nknobs = { nice = 1 }",
+            &["6:6: a change at 2s, and a run has 1s"],
+        ),
+    ]);
+}
+
 #[test]
 fn a_work_has_a_duration_of_its_own_in_the_lab() {
     let text = format!("{}count = 2\nlab-duration = \"3s\"\nsolo = true\n", with_web(""));
     let text = text.replace("use = ", "name = \"w\"\nuse = ");
     let mut plan = parse_here(&format!("{text}[[workload]]\nuse = \"web\"\ncount = 2\n")).unwrap();
-    let durations = |plan: &Plan| -> Vec<u64> {
-        plan.works.iter().map(|work| plan.duration_ns(work) / 1_000_000).collect()
-    };
-    assert_eq!(durations(&plan), [5000; 3], "as long as nobody says that it runs in the lab");
+    assert_eq!(durations_ms(&plan), [5000; 3], "as long as nobody says that it runs in the lab");
     plan.has_lab_durations = true;
-    assert_eq!(durations(&plan), [3000, 3000, 5000], "solo runs last as long");
+    assert_eq!(durations_ms(&plan), [3000, 3000, 5000], "solo runs last as long");
     assert_eq!(plan.mean_run_ns() / 1_000_000, 1000 + 11_000 / 3);
     super::set_measure(&mut plan, "duration", &crate::model::Raw::Text("2s".to_string())).unwrap();
-    assert_eq!(durations(&plan), [2000; 3], "the command line's is for all");
+    assert_eq!(durations_ms(&plan), [2000; 3], "the command line's is for all");
 
     hold_web(&[
         ("lab-duration = \"1ms\"", &["4:16: 1ms is below the least that is accepted"]),

@@ -13,29 +13,7 @@ const MIN_BLOCKS: u64 = 2;
 /// The first reason why they cannot; nothing of a plan without turns.
 pub fn turns_fit(plan: &Plan) -> Result<(), ValueError> {
     let Some(block_ns) = plan.measure.turns_ns else { return Ok(()) };
-    let duration_ns = plan.measure.duration_ns;
-    if block_ns.saturating_mul(MIN_BLOCKS) > duration_ns {
-        let (block, duration) = (show_duration(block_ns), show_duration(duration_ns));
-        let message =
-            format!("each variant has {duration} and needs {MIN_BLOCKS} blocks of {block}");
-        let longest_ns = duration_ns / MIN_BLOCKS;
-        let hint = if longest_ns >= MIN_TURNS_NS {
-            format!("lengthen `duration`, or at most: turns = \"{}\"", show_duration(longest_ns))
-        } else {
-            format!("at least: duration = \"{}\"", show_duration(MIN_BLOCKS * block_ns))
-        };
-        return wrong(message, hint);
-    }
-    let lab_duration = |work: &Work| Some((work.label(), work.lab_duration_ns?));
-    let is_short = |(_, ns): &(String, u64)| block_ns.saturating_mul(MIN_BLOCKS) > *ns;
-    if let Some((label, ns)) = plan.works.iter().filter_map(lab_duration).find(is_short) {
-        let [has, block] = [ns, block_ns].map(show_duration);
-        let message = format!(
-            "in the lab {} has {has} and needs {MIN_BLOCKS} blocks of {block}",
-            quoted_start(&label)
-        );
-        return wrong(message, "lengthen `lab-duration`, or leave it out".to_string());
-    }
+    plan.works.iter().try_for_each(|work| blocks_fit(plan, work, block_ns))?;
     if let Some(probe) = plan.probes.first() {
         let message = format!("`{probe}` counts over a whole run, and cannot divide it by variant");
         return wrong(message, "leave out `probes`, or `turns`".to_string());
@@ -43,6 +21,32 @@ pub fn turns_fit(plan: &Plan) -> Result<(), ValueError> {
     let turns = Turns::new(plan.variants.clone(), block_ns);
     knobs_fit(&turns)?;
     plan.works.iter().try_for_each(|work| work_fits(plan, work, &turns))
+}
+
+/// Each variant must have [`MIN_BLOCKS`] in a run, here and in the lab.
+fn blocks_fit(plan: &Plan, work: &Work, block_ns: u64) -> Result<(), ValueError> {
+    let least_ns = block_ns.saturating_mul(MIN_BLOCKS);
+    let own_ns = plan.host_duration_ns(work);
+    let needs = |has_ns: u64| {
+        let [has, block] = [has_ns, block_ns].map(show_duration);
+        format!("has {has} and needs {MIN_BLOCKS} blocks of {block}")
+    };
+    if least_ns > own_ns {
+        let longest_ns = own_ns / MIN_BLOCKS;
+        let hint = if longest_ns >= MIN_TURNS_NS {
+            format!("lengthen `duration`, or at most: turns = \"{}\"", show_duration(longest_ns))
+        } else {
+            format!("at least: duration = \"{}\"", show_duration(least_ns))
+        };
+        return wrong(format!("each variant {}", needs(own_ns)), hint);
+    }
+    match work.lab_duration_ns {
+        Some(ns) if least_ns > ns => wrong(
+            format!("in the lab {} {}", quoted_start(&work.label()), needs(ns)),
+            "lengthen `lab-duration`, or leave it out".to_string(),
+        ),
+        _ => Ok(()),
+    }
 }
 
 fn wrong<T>(message: String, hint: String) -> Result<T, ValueError> {
@@ -92,7 +96,7 @@ fn work_fits(plan: &Plan, work: &Work, turns: &Turns) -> Result<(), ValueError> 
         );
         let block_ns = Turns::block_ns_for(operation_ns);
         let min_ns = block_ns.saturating_mul(MIN_BLOCKS);
-        let duration = if min_ns > plan.measure.duration_ns {
+        let duration = if min_ns > plan.host_duration_ns(work) {
             format!(" and duration = \"{}\"", show_duration(min_ns))
         } else {
             String::new()

@@ -6,7 +6,8 @@ use super::Options;
 use super::layout::{Align, Page, Table, Tone, clean};
 use super::numbers::{counted, percent};
 use super::phrases::{self, floor_percent};
-use crate::analysis::{MetricPower, NotKnown, Power};
+use crate::analysis::{MetricPower, NotKnown, Power, RunLength};
+use crate::model::show_duration;
 use crate::stats::Rounds;
 
 /// A spread from fewer ratios is known to a third, more or less.
@@ -29,6 +30,9 @@ pub fn render(
                 let text = format!("{}; hint: {again} --aa --rounds {FEW_RATIOS}", not_known(why));
                 page.wrapped(Tone::Warning, "not known: ", &text);
             }
+        }
+        if let Some(length) = &work.run_length {
+            page.wrapped(Tone::Plain, "run length  ", &better_length(length));
         }
         if !work.by_differences.is_empty() {
             let all = work.by_differences.iter().map(|(set, metric)| format!("{set}/{metric}"));
@@ -55,6 +59,17 @@ pub fn render(
     }
     answer(power, again, &mut page);
     out.write_all(page.text().as_bytes())
+}
+
+fn better_length(length: &RunLength) -> String {
+    let [between, within] = [length.between, length.within].map(floor_percent);
+    let [planned, best] = [length.planned_ns, length.best_ns].map(show_duration);
+    let limit = if length.needs_samples { "; shorter ones lack samples for a p99" } else { "" };
+    format!(
+        "runs differ by {between}, seconds within a run by {within}: with duration = \"{best}\" in [[workload]], \
+         not {planned}, intervals are {:.2} times as wide after the same time{limit}",
+        length.interval
+    )
 }
 
 fn not_known(why: &NotKnown) -> String {

@@ -1,12 +1,15 @@
 //! How much the works of a plan scattered on this machine before: from what is stored.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::analysis::{self, Power};
-use crate::model::{Environment, Judged, PlanHead, PlanStarted, SampledPlan};
+use crate::analysis::{self, Power, Question, RunWindows};
+use crate::model::{
+    Environment, Importance, Judged, MetricKind, PlanHead, PlanStarted, RunKey, SampledPlan, Work,
+};
+use crate::stats::HEADLINE_QUANTILE;
 use crate::store::Store;
 
-use super::{Database, SessionError, sides};
+use super::{Database, SessionError, sides, states};
 
 /// Where nobody asks for another one: what is to be found, and with which probability.
 pub const DIFFERENCE: f64 = 0.03;
@@ -23,6 +26,47 @@ pub fn power(started: &PlanStarted, judged: &Judged, db: &Database) -> Option<Po
         SampledPlan::without_runs(backend, plan.clone(), started.cells.clone(), environments);
     let question = sides::question(judged, Vec::new(), String::new(), false, db);
     Some(analysis::power(&planned, &stored, &question, DIFFERENCE, POWER))
+}
+
+/// The windows of stored runs of these works, and how many samples the judged 99th percentiles had: for the lengths of
+/// runs. `plans` are the newest first, and so many have theirs read as a report reads.
+pub fn windows(
+    store: &Store,
+    plans: &[SampledPlan],
+    works: &[Work],
+    question: &Question,
+) -> Result<Vec<RunWindows>, SessionError> {
+    let mut left = states::MAX_RUNS;
+    let same = plans.iter().filter(|plan| plan.plan.works.iter().any(|work| works.contains(work)));
+    let newest = same.take_while(|plan| {
+        let fits = plan.runs.len() <= left;
+        left = left.saturating_sub(plan.runs.len());
+        fits
+    });
+    let mut windows = Vec::new();
+    let mut samples: BTreeMap<(&str, RunKey), u64> = BTreeMap::new();
+    for plan in newest {
+        windows.extend(states::windows(store, std::slice::from_ref(plan), question)?);
+        let is_judged = |set: &str, latency: &str| {
+            plan.metrics.iter().any(|metric| {
+                let MetricKind { name, importance, statistic, .. } = &metric.kind;
+                metric.set == set
+                    && (*importance, *statistic) == (Importance::Headline, HEADLINE_QUANTILE)
+                    && name.strip_suffix("_p99") == Some(latency)
+            })
+        };
+        store.each_latency(&plan.id, |key, (set, latency), counts| {
+            if is_judged(set, latency) {
+                let all = counts.iter().map(|(_, count)| count).sum();
+                let fewest = samples.entry((&plan.id, key)).or_insert(all);
+                *fewest = all.min(*fewest);
+            }
+        })?;
+    }
+    for run in &mut windows {
+        run.judged_samples = samples.get(&(run.plan.as_str(), run.key)).copied();
+    }
+    Ok(windows)
 }
 
 /// The newest plans of this machine and backend with something to compare, newest first.

@@ -8,7 +8,7 @@ use crate::workload;
 use super::SessionError;
 
 /// Windows of more runs would take longer to read than all else that a report shows.
-const MAX_RUNS: usize = 2_000;
+pub(super) const MAX_RUNS: usize = 2_000;
 /// A window that the end of the run, or of a program, cut to less than this part of its length does not count.
 const MIN_PART_OF_WINDOW: f64 = 0.5;
 
@@ -30,7 +30,7 @@ pub(super) fn windows(
             let Some(cell) = plan.cells.get(key.cell as usize) else { return };
             let window_ns = plan.plan.measure.window_ns.min(plan.plan.duration_ns(&cell.work));
             let sets = throughputs(cell, &workers, window_ns);
-            all.push(RunWindows { plan: plan.id.clone(), key, sets });
+            all.push(RunWindows { plan: plan.id.clone(), key, sets, judged_samples: None });
         })?;
     }
     Ok(all)

@@ -21,6 +21,7 @@ mod pictures;
 mod power;
 mod priority;
 mod question;
+mod run_length;
 mod samples;
 mod score;
 mod select;
@@ -64,6 +65,7 @@ pub use pictures::PictureBuilder;
 pub use power::{MetricPower, NotKnown, Power, WorkPower, power, round_ns};
 pub use priority::SchedPriority;
 pub use question::{Question, RunWindows, TAIL_MARGIN, WithoutEffect};
+pub use run_length::RunLength;
 pub use samples::{needed_rounds, shown_ops};
 pub use score::{
     BALANCE, By, Change, IDLENESS, Interval, PairChange, RowChange, ScoreComparison, ScoreSide,

@@ -18,7 +18,8 @@ use crate::stats::{self, Distance, Experiment, Family, Rounds};
 use super::judge::CLAIMED_ERROR;
 use super::lists::grouped;
 use super::notes::Difference;
-use super::question::Question;
+use super::question::{Question, RunWindows};
+use super::run_length::{RunLength, Times, run_length};
 use super::samples::{Series, WorkSamples, by_variant};
 use super::work::WorkKey;
 
@@ -69,6 +70,8 @@ pub struct WorkPower {
     pub rows: Result<Vec<MetricPower>, NotKnown>,
     /// Sets and metrics that are judged by differences, since a value is 0: for how many rounds is not known.
     pub by_differences: BTreeSet<(String, String)>,
+    /// A better length of its runs; `None` also where no windows are known.
+    pub run_length: Option<RunLength>,
 }
 
 /// One metric of one worker set.
@@ -121,7 +124,7 @@ impl Power {
 
 /// Estimates from `stored`, newest first, how many rounds `planned` needs. `planned` has cells and
 /// needs no runs; a plan of one variant is taken for one of two. `question` says which metrics are
-/// judged, and by which margins; its sides are not used.
+/// judged, by which margins, and the windows of stored runs where they are known; its sides are not used.
 pub fn power(
     planned: &SampledPlan,
     stored: &[SampledPlan],
@@ -146,6 +149,7 @@ pub fn power(
     let finds = smallest(&unit, rounds);
     let works = works.into_iter().map(|(key, (metrics, by_differences))| {
         let label = key.label();
+        let run_length = better_length(&key, &known, question);
         let row = |Metric { set, kind, scatter }| {
             let margin = question.margin_of(&label, set, kind);
             let cautious_ln = scatter.cautious_sd_ln();
@@ -163,7 +167,7 @@ pub fn power(
             }
         };
         let rows = metrics.map(|metrics| metrics.into_iter().map(row).collect());
-        WorkPower { rows, label, by_differences }
+        WorkPower { rows, label, by_differences, run_length }
     });
     Power {
         difference,
@@ -321,6 +325,34 @@ fn spreads<'a>(
         Ok(metrics)
     };
     (metrics, by_differences)
+}
+
+/// A better length of a work's runs by the windows of those that are stored. In the lab the start of a run costs as
+/// much as seconds of some loads, and runs of one trajectory are no sample.
+fn better_length(
+    key: &WorkKey,
+    known: &[(&SampledPlan, Vec<WorkSamples>)],
+    question: &Question,
+) -> Option<RunLength> {
+    let plan = key.plan;
+    if plan.has_guests() || plan.plan.measure.turns_ns.is_some() {
+        return None;
+    }
+    let works = known.iter().flat_map(|(plan, works)| works.iter().map(move |work| (plan, work)));
+    let same = works.filter(|(_, work)| key.difference(&work.key).is_none());
+    let groups = same.flat_map(|(plan, work)| {
+        let cells = plan.cells.iter().filter(|cell| cell.work == work.key.cell.work);
+        cells.map(|cell| {
+            let is_own = |run: &&RunWindows| run.plan == plan.id && run.key.cell == cell.index;
+            question.windows.iter().filter(is_own).collect()
+        })
+    });
+    let groups: Vec<Vec<&RunWindows>> = groups.collect();
+    let duration_ns = plan.plan.duration_ns(&key.cell.work);
+    let measure = &plan.plan.measure;
+    let window_ns = measure.window_ns.min(duration_ns);
+    let times = Times { duration_ns, warmup_ns: measure.warmup_ns, window_ns };
+    run_length(&groups, times, stats::HEADLINE_QUANTILE.samples_needed())
 }
 
 /// The set, metric and spread of each variant against the baseline, for a work of one stored plan.

@@ -72,6 +72,8 @@ pub struct RunWindows {
     pub plan: String,
     pub key: RunKey,
     pub sets: Vec<(String, Vec<f64>)>,
+    /// The samples of the latency that has fewest of those whose 99th percentile is judged, where that is asked for.
+    pub judged_samples: Option<u64>,
 }
 
 impl Question {

@@ -94,7 +94,8 @@ impl WorkKey<'_> {
     fn duration_ns(&self, other: &WorkKey) -> u64 {
         let plan = &self.plan.plan;
         let is_mixed = self.mixed && self.plan.backend != other.plan.backend;
-        if is_mixed { plan.measure.duration_ns } else { plan.duration_ns(&self.cell.work) }
+        let work = &self.cell.work;
+        if is_mixed { plan.host_duration_ns(work) } else { plan.duration_ns(work) }
     }
 
     fn own_plan(&self) -> (String, String) {

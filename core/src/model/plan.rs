@@ -126,7 +126,10 @@ pub struct Work {
     /// The number of last-level caches, from the first, on whose CPUs its workers run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llcs: Option<u32>,
-    /// The length of its runs where [`Plan::has_lab_durations`]; `None`: the plan's.
+    /// The length of its runs; `None`: the plan's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ns: Option<u64>,
+    /// The length of its runs where [`Plan::has_lab_durations`]; `None`: as elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lab_duration_ns: Option<u64>,
     /// The cgroups of its sets and all above them, each after the one that it lies in.
@@ -311,8 +314,13 @@ pub struct RunKey {
 impl Plan {
     /// The length of a work's runs without their warm-up.
     pub fn duration_ns(&self, work: &Work) -> u64 {
-        let of_work = work.lab_duration_ns.filter(|_| self.has_lab_durations);
-        of_work.unwrap_or(self.measure.duration_ns)
+        let in_lab = work.lab_duration_ns.filter(|_| self.has_lab_durations);
+        in_lab.unwrap_or_else(|| self.host_duration_ns(work))
+    }
+
+    /// The length of a work's runs outside virtual time.
+    pub fn host_duration_ns(&self, work: &Work) -> u64 {
+        work.duration_ns.unwrap_or(self.measure.duration_ns)
     }
 
     /// The lengths of its runs, each once.

@@ -50,9 +50,11 @@ fn measure(plan: &Plan) -> Result<(), StoreError> {
         return unsound(format!("the plan has {rounds} rounds, not 1 to {MAX_ROUNDS}"));
     }
     let times = [("duration_ns", measure.duration_ns), ("window_ns", measure.window_ns)];
-    let in_lab =
-        plan.works.iter().filter_map(|work| Some(("lab_duration_ns", work.lab_duration_ns?)));
-    match times.into_iter().chain(in_lab).find(|(_, ns)| *ns == 0) {
+    let of_works = plan.works.iter().flat_map(|work| {
+        let own = [("duration_ns", work.duration_ns), ("lab_duration_ns", work.lab_duration_ns)];
+        own.into_iter().filter_map(|(name, ns)| Some((name, ns?)))
+    });
+    match times.into_iter().chain(of_works).find(|(_, ns)| *ns == 0) {
         Some((name, _)) => unsound(format!("the plan's {name} is 0")),
         None => Ok(()),
     }

@@ -866,7 +866,8 @@ fn two_speeds_of_runs_are_a_note_with_the_time_of_each_side() {
         let first = run.key.round as usize;
         let rate = |at: usize| if (at + first) % 4 < fast { 300.0 } else { 100.0 };
         let rates = (0..4).map(|at| rate(at) + wobble).collect();
-        RunWindows { plan: text("p1"), key: run.key, sets: vec![(text("web"), rates)] }
+        let sets = vec![(text("web"), rates)];
+        RunWindows { plan: text("p1"), key: run.key, sets, judged_samples: None }
     };
     question.windows = plans[0].runs.iter().map(windows).collect();
     let notes = analyse(&plans, &[], &question).notes;

@@ -615,6 +615,7 @@ fn an_imported_plan_holds_together() {
         (|it| it.plan.measure.rounds = 100_001, "the plan has 100001 rounds, not 1 to 100000"),
         (|it| it.plan.measure.duration_ns = 0, "the plan's duration_ns is 0"),
         (|it| it.plan.measure.window_ns = 0, "the plan's window_ns is 0"),
+        (|it| it.plan.works[0].duration_ns = Some(0), "the plan's duration_ns is 0"),
         (|it| it.plan.works[0].lab_duration_ns = Some(0), "the plan's lab_duration_ns is 0"),
         (|it| it.cells.truncate(2), "the plan has 2 cells for 3 works and 1 variants"),
         (|it| it.plan.works.clear(), "the plan has 3 cells for 0 works and 1 variants"),

@@ -1,0 +1,230 @@
+//! The length of a work's runs that gives the narrowest intervals in a given time, from the windows of stored runs.
+//! Pure. Method: docs/method.md, "Long runs or many rounds".
+
+use std::collections::BTreeMap;
+
+use super::question::RunWindows;
+
+/// The time that a run takes beyond its warm-up and its measured section: its processes start and end.
+const START_NS: u64 = 10_000_000;
+/// From fewer runs what differs between them is a guess.
+const MIN_FREEDOM: usize = 10;
+/// A smaller gain is not worth another length.
+const MIN_GAIN: f64 = 0.05;
+/// Longer runs than so many of the planned ones were never seen.
+const MAX_TIMES: u64 = 10;
+
+/// A better length of runs, where there is one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RunLength {
+    /// Standard deviation of runs, and of a second of one run, as shares of their means: of the set that differs most
+    /// between runs.
+    pub between: f64,
+    pub within: f64,
+    pub planned_ns: u64,
+    pub best_ns: u64,
+    /// The width of intervals in the same time, to that of the planned length.
+    pub interval: f64,
+    /// Shorter runs would be better, but have too few samples of a latency for its percentile.
+    pub needs_samples: bool,
+}
+
+/// The times of the runs that are planned.
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    pub duration_ns: u64,
+    pub warmup_ns: u64,
+    pub window_ns: u64,
+}
+
+/// Variances as shares of the squared mean: between runs, and of a second of one run.
+#[derive(Debug, Clone, Copy)]
+struct Variances {
+    between: f64,
+    within: f64,
+}
+
+impl Variances {
+    /// The variance of a mean of runs of this length, for each second that they take.
+    fn of_length(self, length_ns: u64, overhead_ns: u64) -> f64 {
+        let [length, overhead] = [length_ns, overhead_ns].map(|ns| ns as f64 / 1e9);
+        (self.between + self.within / length) * (length + overhead)
+    }
+}
+
+/// `runs` are of one work, each group of one plan and cell; `samples_needed`: what the judged percentile takes.
+pub fn run_length(
+    groups: &[Vec<&RunWindows>],
+    times: Times,
+    samples_needed: u64,
+) -> Option<RunLength> {
+    let planned_ns = times.duration_ns;
+    let sets = variances(groups, times);
+    let worst = sets.iter().copied().max_by(|one, other| one.between.total_cmp(&other.between))?;
+    let overhead_ns = times.warmup_ns.saturating_add(START_NS);
+    let width = |length_ns: u64| {
+        let ratio = |set: &Variances| {
+            set.of_length(length_ns, overhead_ns) / set.of_length(planned_ns, overhead_ns)
+        };
+        (sets.iter().map(|set| ratio(set).ln()).sum::<f64>() / 2.0 / sets.len() as f64).exp()
+    };
+    let best = |least_ns: u64| {
+        let all = lengths_ns().skip_while(move |ns| *ns < least_ns.max(times.window_ns));
+        let all = all.take_while(|ns| *ns <= planned_ns.saturating_mul(MAX_TIMES));
+        all.min_by(|one, other| width(*one).total_cmp(&width(*other)))
+    };
+    let runs = groups.iter().flatten();
+    let fewest = runs.filter_map(|run| run.judged_samples).min();
+    // A quarter more, since runs are not alike.
+    let part = fewest.map(|fewest| 1.25 * samples_needed as f64 / fewest.max(1) as f64);
+    let least_ns = part.map_or(0, |part| (planned_ns as f64 * part) as u64);
+    let best_ns = best(least_ns)?;
+    let interval = width(best_ns);
+    (interval <= 1.0 - MIN_GAIN).then(|| RunLength {
+        between: worst.between.sqrt(),
+        within: worst.within.sqrt(),
+        planned_ns,
+        best_ns,
+        interval,
+        needs_samples: best(0).is_some_and(|ns| ns < best_ns),
+    })
+}
+
+/// Lengths that a person would choose: 10, 20, 50, 100 ms and so on.
+fn lengths_ns() -> impl Iterator<Item = u64> {
+    let powers = (7..14).map(|power| 10u64.pow(power));
+    powers.flat_map(|power| [power, 2 * power, 5 * power])
+}
+
+/// The variances of each set, by the mean squares between and within runs (one-way analysis of variance). Only runs
+/// with all of their windows count.
+fn variances(groups: &[Vec<&RunWindows>], times: Times) -> Vec<Variances> {
+    let count = (times.duration_ns / times.window_ns.max(1)) as usize;
+    let mut sets: BTreeMap<&str, Squares> = BTreeMap::new();
+    for group in groups {
+        let mut own: BTreeMap<&str, Vec<&[f64]>> = BTreeMap::new();
+        for (set, rates) in group.iter().flat_map(|run| &run.sets) {
+            own.entry(set).or_default().extend((rates.len() == count).then_some(&rates[..]));
+        }
+        own.into_iter().for_each(|(set, runs)| sets.entry(set).or_default().add(&runs));
+    }
+    let window = times.window_ns as f64 / 1e9;
+    sets.into_values().filter_map(|squares| squares.variances(count, window)).collect()
+}
+
+/// Sums of squares, as shares of the squared mean of their group, and their degrees of freedom.
+#[derive(Debug, Default)]
+struct Squares {
+    between: f64,
+    between_freedom: usize,
+    within: f64,
+    within_freedom: usize,
+}
+
+impl Squares {
+    fn add(&mut self, runs: &[&[f64]]) {
+        let means: Vec<f64> = runs.iter().map(|run| mean(run)).collect();
+        let all = mean(&means);
+        if means.len() < 2 || all <= 0.0 {
+            return;
+        }
+        let count = runs[0].len();
+        self.between += count as f64 * squares(&means, all) / all.powi(2);
+        self.between_freedom += means.len() - 1;
+        let within = runs.iter().zip(&means).map(|(run, mean)| squares(run, *mean)).sum::<f64>();
+        self.within += within / all.powi(2);
+        self.within_freedom += means.len() * (count - 1);
+    }
+
+    fn variances(&self, count: usize, window: f64) -> Option<Variances> {
+        if self.between_freedom < MIN_FREEDOM || self.within_freedom < MIN_FREEDOM {
+            return None;
+        }
+        let within = self.within / self.within_freedom as f64;
+        let between = (self.between / self.between_freedom as f64 - within) / count as f64;
+        // What lies between runs is never seen to be nothing.
+        let least = within / count as f64 / self.between_freedom as f64;
+        Some(Variances { between: between.max(least), within: within * window })
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+fn squares(values: &[f64], mean: f64) -> f64 {
+    values.iter().map(|value| (value - mean).powi(2)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::RunKey;
+    use crate::stats::simulate::Random;
+
+    const MS: u64 = 1_000_000;
+    const TIMES: Times = Times { duration_ns: 400 * MS, warmup_ns: 50 * MS, window_ns: 100 * MS };
+
+    fn runs(between: f64, within: f64, samples: Option<u64>) -> Vec<RunWindows> {
+        let mut random = Random::new(7);
+        let mut run = |round| {
+            let own = 1000.0 * (1.0 + between * random.normal());
+            // A window is a tenth of a second.
+            let mut window = || own + 1000.0 * within * 10f64.sqrt() * random.normal();
+            let sets = vec![("s".to_string(), (0..4).map(|_| window()).collect())];
+            let key = RunKey { round, cell: 0 };
+            RunWindows { plan: "p".to_string(), key, sets, judged_samples: samples }
+        };
+        (0..400).map(&mut run).collect()
+    }
+
+    fn length(runs: &[RunWindows]) -> Option<RunLength> {
+        run_length(&[runs.iter().collect()], TIMES, 300)
+    }
+
+    #[test]
+    fn runs_that_differ_are_short_and_many() {
+        let length = length(&runs(0.052, 0.015, None)).unwrap();
+        assert!((length.between - 0.052).abs() < 0.004, "{length:?}");
+        assert!((length.within - 0.015).abs() < 0.001, "{length:?}");
+        // The least of (0.052^2 + 0.015^2 / L) (L + 0.06) is at 71 ms, and no length below a window was seen.
+        assert_eq!((length.best_ns, length.planned_ns), (100 * MS, 400 * MS));
+        assert!((length.interval - 0.73).abs() < 0.02, "{length:?}");
+        assert!(!length.needs_samples, "{length:?}");
+    }
+
+    #[test]
+    fn a_run_whose_noise_is_its_own_is_long() {
+        let runs = runs(0.001, 0.05, None);
+        let times = Times { warmup_ns: 500 * MS, ..TIMES };
+        let length = run_length(&[runs.iter().collect()], times, 300).unwrap();
+        assert!(length.best_ns >= 1000 * MS && length.best_ns <= 4000 * MS, "{length:?}");
+        // Runs of 2 s: the square root of (0.05^2 / 2 * 2.51) / (0.05^2 / 0.4 * 0.91).
+        assert!((length.interval - 0.74).abs() < 0.05, "{length:?}");
+    }
+
+    #[test]
+    fn a_percentile_has_its_samples() {
+        let own = length(&runs(0.052, 0.015, Some(1000))).unwrap();
+        // 375 of 1000 samples take 150 ms.
+        assert_eq!((own.best_ns, own.needs_samples), (200 * MS, true));
+        assert_eq!(
+            length(&runs(0.052, 0.015, Some(400))),
+            None,
+            "the planned length has hardly enough"
+        );
+    }
+
+    #[test]
+    fn nothing_is_said_of_few_runs_or_of_a_length_that_is_right() {
+        assert_eq!(length(&runs(0.014, 0.014, None)), None);
+        assert_eq!(length(&runs(0.052, 0.015, None)[..10]), None, "nine degrees of freedom");
+        assert!(length(&runs(0.052, 0.015, None)[..11]).is_some());
+        let mut cut = runs(0.052, 0.015, None);
+        cut.iter_mut().for_each(|run| run.sets[0].1.truncate(3));
+        assert_eq!(length(&cut), None, "each run lacks a window");
+        let mut idle = runs(0.0, 0.0, None);
+        idle.iter_mut().for_each(|run| run.sets[0].1.fill(0.0));
+        assert_eq!(length(&idle), None, "no throughput");
+    }
+}
