@@ -1523,7 +1523,7 @@ fn a_work_has_a_duration_of_its_own() {
     hold_web(&[
         ("duration = \"1ms\"", &["4:12: 1ms is below the least that is accepted"]),
         ("duration = [\"1s\", \"2s\"]", &["4:12: a list does not fit here"]),
-        ("at = \"2s\"\nduration = \"1s\"", &["4:6: `web` begins at 2s, and a run has 1s"]),
+        ("at = \"2s\"\nduration = \"1s\"", &["4:1: `web` begins at 2s, and a run has 1s"]),
         (
             "duration = \"1s\"\n[[workload.change]]\nat = \"2s\"\nknobs = { nice = 1 }",
             &["6:6: a change at 2s, and a run has 1s"],
