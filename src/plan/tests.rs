@@ -1526,7 +1526,7 @@ fn a_work_has_a_duration_of_its_own() {
         ("at = \"2s\"\nduration = \"1s\"", &["4:1: `web` begins at 2s, and a run has 1s"]),
         (
             "duration = \"1s\"\n[[workload.change]]\nat = \"2s\"\nknobs = { nice = 1 }",
-            &["6:6: a change at 2s, and a run has 1s"],
+            &["6:1: a change at 2s, and a run has 1s"],
         ),
     ]);
 }
