@@ -1,14 +1,12 @@
 //! Why a backend cannot be used, or cannot run a cell.
 
 use std::borrow::Cow;
+use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-#[cfg(feature = "fleet")]
-use super::fleet::FleetError;
-use super::lab::LabError;
 use crate::model::{Advice, Problem};
 use crate::sys::remedy;
 use crate::variant::scx::SchedulerError;
@@ -24,11 +22,22 @@ pub enum BackendError {
     Unsupported(Problem),
     #[error(transparent)]
     Scheduler(#[from] SchedulerError),
-    #[error(transparent)]
-    Lab(#[from] LabError),
-    #[cfg(feature = "fleet")]
-    #[error(transparent)]
-    Fleet(#[from] FleetError),
+    /// The error of one backend, whose folder defines it.
+    #[error("{0}")]
+    Own(Box<dyn Advice + Send + Sync>),
+}
+
+impl BackendError {
+    pub fn own(error: impl Advice + Send + Sync + 'static) -> BackendError {
+        BackendError::Own(Box::new(error))
+    }
+
+    /// The backend's own error, if it is of this type.
+    pub fn downcast<E: Error + 'static>(&self) -> Option<&E> {
+        let BackendError::Own(error) = self else { return None };
+        let error: &(dyn Error + 'static) = &**error;
+        error.downcast_ref()
+    }
 }
 
 impl Advice for BackendError {
@@ -40,18 +49,14 @@ impl Advice for BackendError {
             }
             Self::Unsupported(problem) => problem.hint.as_deref().map(Cow::from),
             Self::Scheduler(error) => error.hint(),
-            Self::Lab(error) => error.hint(),
-            #[cfg(feature = "fleet")]
-            Self::Fleet(error) => error.hint(),
+            Self::Own(error) => error.hint(),
         }
     }
 
     fn is_usage(&self) -> bool {
         match self {
             Self::Scheduler(error) => error.is_usage(),
-            Self::Lab(error) => error.is_usage(),
-            #[cfg(feature = "fleet")]
-            Self::Fleet(error) => error.is_usage(),
+            Self::Own(error) => error.is_usage(),
             Self::Busy | Self::State { .. } | Self::Unsupported(_) => false,
         }
     }

@@ -50,7 +50,7 @@ enum Action {
 
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
-        BackendError::Lab(error).into()
+        BackendError::from(error).into()
     }
 }
 

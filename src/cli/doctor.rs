@@ -53,10 +53,13 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
         let state = sys::state_dir().ok().filter(|state| std::fs::create_dir_all(state).is_ok());
         let asked = if args.kernel.is_empty() { &kernels } else { &args.kernel };
         // All names are checked before the first of them is booted.
-        asked.iter().try_for_each(|kernel| lab::check_kernel(kernel)).map_err(BackendError::Lab)?;
+        asked
+            .iter()
+            .try_for_each(|kernel| lab::check_kernel(kernel))
+            .map_err(BackendError::from)?;
         for kernel in asked {
             let tried =
-                lab::try_kernel(kernel, args.cpus, state.as_deref()).map_err(BackendError::Lab)?;
+                lab::try_kernel(kernel, args.cpus, state.as_deref()).map_err(BackendError::from)?;
             findings.push(booted(&tried));
         }
     }

@@ -74,8 +74,6 @@ pub fn leave(id: &str, db: &Database) -> Result<(), SessionError> {
 
 /// The note of a plan whose runs have two answers that differ.
 pub(super) fn alarm(error: &BackendError) -> Option<String> {
-    match error {
-        BackendError::Fleet(error @ FleetError::Differ { .. }) => Some(error.to_string()),
-        _ => None,
-    }
+    let error = error.downcast::<FleetError>()?;
+    matches!(error, FleetError::Differ { .. }).then(|| error.to_string())
 }

@@ -1,9 +1,11 @@
-//! No circles of imports between files.
+//! No circles of imports between what lies in one folder.
 //!
-//! Nodes are the files of `src/`. A file A has an edge to a file B if A's code, tests left out, names an item
-//! that is defined in B, by a `use` or by a path, with re-exports followed to the definition. A `pub use` is
-//! an edge only if the file uses the name itself, and `mod b;` is not an edge. An item that a macro defines
-//! counts as defined in the file of the module that it is named in.
+//! Nodes are the files and folders of each folder; `b.rs` next to a folder `b` is a part of it. A file A has an edge
+//! to a file B if A's code, tests left out, names an item that is defined in B, by a `use` or by a path, with
+//! re-exports followed to the definition. A `pub use` is an edge only if the file uses the name itself, and `mod b;`
+//! is not an edge. An item that a macro defines counts as defined in the file of the module that it is named in.
+//! An edge connects the two children of the deepest folder that holds both files, so files that are in a circle
+//! are found at the folder that holds them all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,23 +14,23 @@ use proc_macro2::{TokenStream, TokenTree};
 use super::{Source, assert_none, below_src, code, is_ident, is_punct, is_test, items};
 
 #[test]
-fn no_file_imports_from_itself_through_others() {
+fn no_child_of_a_folder_imports_from_itself_through_others() {
     let circles = House::new(&code()).circles();
-    let rule = "files import from each other in a circle; move what both need into a third file:";
+    let rule = "files or folders import from each other in a circle; move what both need into a third file:";
     assert_none(rule, circles.iter().map(|circle| circle.to_string()).collect());
 }
 
-/// Files that all reach each other.
+/// Children of one folder that all reach each other.
 struct Circle {
-    files: BTreeSet<String>,
+    children: BTreeSet<String>,
     /// The two files, and one name that causes the edge.
     edges: Vec<(String, String, String)>,
 }
 
 impl std::fmt::Display for Circle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let files: Vec<&str> = self.files.iter().map(String::as_str).collect();
-        write!(f, "{}", files.join(", "))?;
+        let children: Vec<&str> = self.children.iter().map(String::as_str).collect();
+        write!(f, "{}", children.join(", "))?;
         for (from, to, name) in &self.edges {
             write!(f, "\n      {from} -> {to} ({name})")?;
         }
@@ -219,41 +221,71 @@ impl House {
         found.or_else(|| if special { None } else { by_macro() })
     }
 
+    /// Modules that have files below their own.
+    fn parents(&self) -> BTreeSet<Path> {
+        let files = self.modules.values().map(|module| module_path(&module.file));
+        files.flat_map(|path| (1..path.len()).map(move |end| path[..end].to_vec())).collect()
+    }
+
     fn circles(&self) -> Vec<Circle> {
-        let edges = self.edges();
+        let files = self.edges();
+        let files = files.iter().flat_map(|(from, to)| to.iter().map(move |to| (from, to)));
+        let parents = self.parents();
+        let files: Vec<_> = files
+            .map(|(from, (to, name))| {
+                (children(&parents, [from, to]), (from.clone(), to.clone(), name.clone()))
+            })
+            .collect();
+        let mut edges: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for ((from, to), _) in &files {
+            edges.entry(from).or_default().insert(to);
+        }
         let reached: BTreeMap<&str, BTreeSet<&str>> =
-            edges.keys().map(|from| (from.as_str(), reach(&edges, from))).collect();
+            edges.keys().map(|from| (*from, reach(&edges, from))).collect();
         let mut circles: Vec<Circle> = Vec::new();
-        for from in edges.keys().map(String::as_str) {
-            if circles.iter().any(|circle| circle.files.contains(from)) {
+        for from in edges.keys().copied() {
+            if circles.iter().any(|circle| circle.children.contains(from)) {
                 continue;
             }
             let back = |to: &&str| reached.get(to).is_some_and(|back| back.contains(from));
-            let files: BTreeSet<String> =
+            let children: BTreeSet<String> =
                 reached[from].iter().copied().filter(back).map(str::to_string).collect();
-            if files.len() < 2 {
+            if children.len() < 2 {
                 continue;
             }
-            let own = edges.iter().filter(|(from, _)| files.contains(*from));
-            let own = own.flat_map(|(from, to)| to.iter().map(move |to| (from, to)));
-            let own = own.filter(|(_, (to, _))| files.contains(*to));
-            let own = own.map(|(from, (to, name))| (from.clone(), to.clone(), name.clone()));
-            circles.push(Circle { edges: own.collect(), files });
+            let own = files.iter().filter(|((from, to), _)| {
+                from != to && children.contains(from) && children.contains(to)
+            });
+            circles.push(Circle { edges: own.map(|(_, edge)| edge.clone()).collect(), children });
         }
         circles
     }
 }
 
-/// All files that are reached from one, itself if it is in a circle.
-fn reach<'e>(
-    edges: &'e BTreeMap<String, BTreeMap<String, String>>,
-    from: &'e str,
-) -> BTreeSet<&'e str> {
+/// The two children of the deepest folder that holds both files, such as `a/b` and `a/c.rs`.
+fn children(parents: &BTreeSet<Path>, files: [&String; 2]) -> (String, String) {
+    let [from, to] = files.map(|file| parts(parents, file));
+    let common = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
+    (from[..=common].join("/"), to[..=common].join("/"))
+}
+
+/// A file's folders and its name, with `b.rs` in the folder `b` if that holds modules.
+fn parts(parents: &BTreeSet<Path>, file: &str) -> Vec<String> {
+    let mut parts: Vec<String> = below_src(file).split('/').map(str::to_string).collect();
+    let own = module_path(file);
+    if parents.contains(&own) && !file.ends_with("/mod.rs") {
+        parts.insert(parts.len() - 1, own.last().cloned().unwrap_or_default());
+    }
+    parts
+}
+
+/// All children that are reached from one, itself if it is in a circle.
+fn reach<'e>(edges: &BTreeMap<&'e str, BTreeSet<&'e str>>, from: &'e str) -> BTreeSet<&'e str> {
     let mut reached = BTreeSet::new();
     let mut open = vec![from];
-    while let Some(file) = open.pop() {
-        for to in edges.get(file).into_iter().flat_map(BTreeMap::keys) {
-            if reached.insert(to.as_str()) {
+    while let Some(child) = open.pop() {
+        for to in edges.get(child).into_iter().flatten() {
+            if reached.insert(*to) {
                 open.push(to);
             }
         }
@@ -367,14 +399,14 @@ fn use_tree(tokens: &[TokenTree], before: &[String], is_public: bool, uses: &mut
 fn circles_of(files: &[(&str, &str)]) -> Vec<Vec<String>> {
     let sources: Vec<Source> = files.iter().map(|(path, text)| Source::new(path, text)).collect();
     let circles = House::new(&sources).circles();
-    circles.into_iter().map(|circle| circle.files.into_iter().collect()).collect()
+    circles.into_iter().map(|circle| circle.children.into_iter().collect()).collect()
 }
 
 #[test]
 fn circles_are_found_through_re_exports_paths_and_globs() {
     let lib = ("src/lib.rs", "pub mod a;");
     let module = ("src/a/mod.rs", "mod b; mod c; pub use b::B; pub use c::C; pub const X: u8 = 0;");
-    let both = [vec!["src/a/b.rs".to_string(), "src/a/c.rs".to_string()]];
+    let both = [vec!["a/b.rs".to_string(), "a/c.rs".to_string()]];
     let cases: &[(&str, &str, bool)] = &[
         ("use super::C; pub struct B(C);", "pub struct C;", false),
         ("use super::C; pub struct B(C);", "use super::B; pub struct C(B);", true),
@@ -415,7 +447,7 @@ fn a_parent_that_names_a_child_and_defines_what_the_child_uses_is_a_circle() {
     let calls_it = ("src/a/mod.rs", "mod b; pub use b::b; pub trait T {} fn f() { b(); }");
     assert_eq!(circles_of(&[lib, calls_it, function]).len(), 1);
     let names = ("src/a/mod.rs", "mod b; pub trait T {} fn all() -> b::B { b::B }");
-    assert_eq!(circles_of(&[lib, names, child]), [["src/a/b.rs", "src/a/mod.rs"]]);
+    assert_eq!(circles_of(&[lib, names, child]), [["a/b.rs", "a/mod.rs"]]);
     let uses_its_re_export = ("src/a/mod.rs", "mod b; pub use b::B; pub trait T {} fn f(b: B) {}");
     assert_eq!(circles_of(&[lib, uses_its_re_export, child]).len(), 1);
     let three = [
@@ -424,5 +456,31 @@ fn a_parent_that_names_a_child_and_defines_what_the_child_uses_is_a_circle() {
         ("src/y.rs", "pub fn f() { crate::z::f() }"),
         ("src/z.rs", "pub fn f() { use crate::x::f; f() }"),
     ];
-    assert_eq!(circles_of(&three), [["src/x.rs", "src/y.rs", "src/z.rs"]]);
+    assert_eq!(circles_of(&three), [["x.rs", "y.rs", "z.rs"]]);
+}
+
+#[test]
+fn folders_that_import_from_each_other_are_a_circle_though_their_files_are_not() {
+    let lib = ("src/lib.rs", "mod a; mod b;");
+    let a = ("src/a/mod.rs", "pub mod one; pub mod two;");
+    let one = ("src/a/one.rs", "pub fn f() { crate::b::f() }");
+    let two = ("src/a/two.rs", "pub fn f() {}");
+    let calls_back = "pub fn f() { crate::a::two::f() }";
+    // A folder, a file, and a file with a folder of its own.
+    assert_eq!(circles_of(&[lib, a, one, two, ("src/b/mod.rs", calls_back)]), [["a", "b"]]);
+    assert_eq!(circles_of(&[lib, a, one, two, ("src/b.rs", calls_back)]), [["a", "b.rs"]]);
+    let parent = ("src/b.rs", "mod c; pub fn f() {}");
+    let child = ("src/b/c.rs", calls_back);
+    assert_eq!(circles_of(&[lib, a, one, two, parent, child]), [["a", "b"]]);
+    assert_eq!(circles_of(&[lib, a, one, two, ("src/b.rs", "pub fn f() {}")]), [[""; 0]; 0]);
+    // Below another folder.
+    let deep = [
+        ("src/lib.rs", "mod x;"),
+        ("src/x/mod.rs", "mod a; mod b;"),
+        ("src/x/a/mod.rs", "pub mod one; pub mod two;"),
+        ("src/x/a/one.rs", "pub fn f() { crate::x::b::f() }"),
+        ("src/x/a/two.rs", "pub fn f() {}"),
+        ("src/x/b.rs", "pub fn f() { super::a::two::f() }"),
+    ];
+    assert_eq!(circles_of(&deep), [["x/a", "x/b.rs"]]);
 }

@@ -9,7 +9,8 @@ use crate::model::{Direction, SampledPlan, Unit};
 use crate::stats::{self, Ratio, Verdict};
 
 use super::metrics::Measured;
-use super::notes::{self, Difference, Note};
+use super::note_finder;
+use super::notes::{Difference, Note};
 use super::select::Selection;
 use super::work::WorkKey;
 use super::{Analysis, Cell, Family, Place, Row, SetTable, WorkTable};
@@ -213,7 +214,7 @@ pub fn check(sides: [&Selection; 2], plans: [&[SampledPlan]; 2]) -> Result<(), F
         return Err(FidelityError::Baselines { host, lab });
     }
     same_works(plans)?;
-    match notes::calibrations_differ(plans[0]) {
+    match note_finder::calibrations_differ(plans[0]) {
         Some((plans, share)) => Err(FidelityError::Calibrations { plans, share }),
         None => Ok(()),
     }

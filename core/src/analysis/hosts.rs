@@ -10,7 +10,8 @@ use crate::stats::{self, Draw, Verdict};
 
 use super::host::{Host, HostKind, HostRatio, OverHosts};
 use super::lists::{grouped, once};
-use super::notes::{Difference, Note, merged};
+use super::note_finder::merged;
+use super::notes::{Difference, Note};
 use super::select::Selection;
 use super::work::WorkKey;
 use super::{Cell, Family, Row, WorkTable};

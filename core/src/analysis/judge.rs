@@ -13,7 +13,8 @@ use crate::stats::{self, Distance, Judged, Schedule, Verdict, shapes};
 use super::explain::with_switches_per_op;
 use super::fairness::fairness;
 use super::hosts::Hosts;
-use super::notes::{self, Context, Note};
+use super::note_finder::{self, Context};
+use super::notes::Note;
 use super::pairing::{Common, common};
 use super::question::Question;
 use super::samples::{
@@ -82,7 +83,7 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     let sides: Vec<(Side, Boots)> = sides.collect();
     let context =
         Context { plans, question, sides: &sides, pairing, shown: &shown, left_out: &left_out };
-    let unknown = notes::unknown(&context, &works);
+    let unknown = note_finder::unknown(&context, &works);
     let hosts = question.over_hosts.then(|| Hosts::from_plans(plans));
     hosts.iter().for_each(|hosts| hosts.draw(&mut works, begins));
     let judging =
@@ -94,7 +95,7 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     if let Some(hosts) = &hosts {
         notes.extend(hosts.notes(&mut works, &question.sides, verdicts));
     }
-    notes.extend(notes::find(&context, &works));
+    notes.extend(note_finder::find(&context, &works));
     notes.extend(unknown);
     notes.extend(two_speeds(plans, question, &works));
     notes.extend(carry_over(question, &works));

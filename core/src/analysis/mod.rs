@@ -14,6 +14,7 @@ mod hosts;
 mod judge;
 mod lists;
 mod metrics;
+mod note_finder;
 mod notes;
 mod pairing;
 mod picture;

@@ -1,8 +1,6 @@
 //! Notes for the reader of an analysis, in addition to the numbers: typed facts, no sentences.
 //! `report::phrases` makes English from them. Pure.
 
-mod find;
-
 use serde::Serialize;
 
 use crate::model::{Disturbance, DisturbanceKind, KnobReading, MissingPart, Value};
@@ -10,8 +8,6 @@ use crate::stats::NoEffect;
 
 use super::fairness::Unheeded;
 use super::host::HostKind;
-
-pub use find::{Context, calibrations_differ, find, merged, unknown};
 
 /// How much a note bears on the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -222,7 +218,7 @@ impl Note {
     }
 
     /// The note with these in its list, where it is of a kind that is found name by name.
-    fn with_names(mut self, found: Vec<String>) -> Note {
+    pub(super) fn with_names(mut self, found: Vec<String>) -> Note {
         match &mut self {
             Note::NotSameWork { works: names, .. }
             | Note::OnlyOn { works: names, .. }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::notes::{Note, merged};
+use super::note_finder::merged;
+use super::notes::Note;
 use super::question::Question;
 use super::samples::{Values, WorkSamples};
 

@@ -24,6 +24,12 @@ pub fn clean_lines(text: &str) -> String {
     text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
 }
 
+/// The lines of a text with slashes between them, as [`clean`] gives them; empty ones are left out.
+pub fn clean_on_one_line(text: &str) -> String {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.map(clean).collect::<Vec<_>>().join(" / ")
+}
+
 /// The beginning of a text as [`clean`] gives it, with dots where the rest is missing.
 pub fn clean_start(text: &str, max_chars: usize) -> String {
     match text.char_indices().nth(max_chars) {

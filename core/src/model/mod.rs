@@ -48,7 +48,9 @@ pub use agent::{
 pub use cgroup::{
     Cgroup, CgroupChange, CgroupPath, CgroupPathError, MAX_CGROUP_DEPTH, MAX_CGROUP_NAME_BYTES,
 };
-pub use clean::{clean, clean_lines, clean_path, clean_start, is_active, replaced};
+pub use clean::{
+    clean, clean_lines, clean_on_one_line, clean_path, clean_start, is_active, replaced,
+};
 pub use cpu_time::{ABOVE_WALL, are_above_wall, is_above_wall};
 pub use cpuset::{CpuSet, CpuSetError, MAX_CPU};
 pub use disturbance::{

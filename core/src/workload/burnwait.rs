@@ -5,14 +5,12 @@
 //! throughput shows it. A worker with several items runs the one that is due earliest, one at a
 //! time; many short items hide a delay that one long item cannot hide. [`Queue`] is pure.
 
-mod steps;
-
 use crate::model::{Field, Kind, Params, Value};
 use crate::sys::clock;
 
 use super::burn::{Burner, Speed, Work};
+use super::queue::{Item, parse_queue};
 use super::{Latency, Load, Request, Role, Spec, Worker, Workload, WorkloadError, params};
-pub use steps::{Item, MAX_KOPS, MAX_WAIT_NS, QueueError, parse_queue};
 
 pub struct Burnwait;
 

@@ -7,7 +7,7 @@ use std::io;
 use crate::model::{Advice, clean};
 use crate::sys::fork::Ending;
 
-use super::burnwait::QueueError;
+use super::queue::QueueError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {

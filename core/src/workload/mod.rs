@@ -24,6 +24,7 @@ mod messaging;
 mod params;
 mod pipe;
 mod pool;
+mod queue;
 mod recorders;
 mod schbench;
 mod service_chain;
@@ -39,16 +40,15 @@ mod worker;
 
 use crate::model::{Cell, Work, WorkerSet};
 pub use burn::{Burner, Speed, Work as BurnWork};
-
-pub use burnwait::{
-    Item as BurnItem, MAX_KOPS as MAX_BURN_KOPS, MAX_WAIT_NS as MAX_BURN_WAIT_NS, QueueError,
-    parse_queue as parse_burn_queue,
-};
 pub use command::{DISTRIBUTIONS, METRIC, PLACES, check_output, may_be_in_name, package};
 pub use contract::{Latency, Load, Request, Role, Spec, WORK_TIME, Workload};
 pub use error::WorkloadError;
 pub use lanes::{Lanes, MAX_COUNTERS, MAX_LANES, Turn};
 pub use pool::Pool;
+pub use queue::{
+    Item as BurnItem, MAX_KOPS as MAX_BURN_KOPS, MAX_WAIT_NS as MAX_BURN_WAIT_NS, QueueError,
+    parse_queue as parse_burn_queue,
+};
 pub use recorders::Recorders;
 pub use steps::{
     DELAY, MAX_STEP_NAME_BYTES, MAX_STEP_TIME_NS, MAX_STEP_TIMES, MAX_STEPS, NAME as STEPS,

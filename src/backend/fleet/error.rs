@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::backend::BackendError;
 use crate::model::clean;
 use crate::model::{Advice, clean_path};
 use thiserror::Error;
@@ -59,6 +60,12 @@ impl FleetError {
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FleetError {
         let path = path.to_path_buf();
         move |source| FleetError::Io { action, path, source }
+    }
+}
+
+impl From<FleetError> for BackendError {
+    fn from(error: FleetError) -> Self {
+        BackendError::own(error)
     }
 }
 

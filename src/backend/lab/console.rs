@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::error::GuestFault;
 use super::failed::{self, ConsoleEnd, Kept};
-use crate::model::clean;
+use crate::model::clean_on_one_line;
 use crate::sys::input;
 
 /// Beginning of a line that shows that the kernel gave up. Its QEMU may run permanently then.
@@ -71,14 +71,14 @@ impl Console {
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> =
             text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        one_line(&lines[lines.len().saturating_sub(LINES)..].join("\n"))
+        clean_on_one_line(&lines[lines.len().saturating_sub(LINES)..].join("\n"))
     }
 }
 
 /// The rest of a line from the words with which a kernel gives up.
 fn giving_up(line: &[u8]) -> Option<String> {
     let at = line.windows(GIVING_UP.len()).position(|words| words == GIVING_UP)?;
-    Some(one_line(&String::from_utf8_lossy(&line[at..])))
+    Some(clean_on_one_line(&String::from_utf8_lossy(&line[at..])))
 }
 
 /// The last bytes of a file that others write.
@@ -91,12 +91,6 @@ fn from(path: &Path, at: u64, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(at))?;
     input::read_start(file, max_bytes)
-}
-
-/// Puts foreign text on one line, without terminal commands.
-pub fn one_line(text: &str) -> String {
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.map(clean).collect::<Vec<_>>().join(" / ")
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::backend::BackendError;
 use crate::exec::XenError;
 use crate::model::Advice;
 use crate::model::{CpuSet, GuestFacts, clean, quoted};
@@ -101,6 +102,12 @@ impl LabError {
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LabError {
         let path = path.to_path_buf();
         move |source| LabError::Io { action, path, source }
+    }
+}
+
+impl From<LabError> for BackendError {
+    fn from(error: LabError) -> Self {
+        BackendError::own(error)
     }
 }
 

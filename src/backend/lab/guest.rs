@@ -15,13 +15,13 @@ use std::time::Duration;
 use crate::model::{EXIT_CODE, GUEST_WIRE, GuestFacts, GuestMessage, Outcome, Window};
 use crate::sys::{child, fork};
 
-use super::console::{self, Console, one_line};
+use super::console::{self, Console};
 use super::error::{Difference, GuestError, GuestFault, LabError};
 use super::patience::{MAX_WITHOUT_CPU, Meter};
 use super::qmp::{Monitor, Progress};
 use super::template::Copy;
 use crate::model::MAX_LINE_BYTES;
-use crate::model::clean;
+use crate::model::{clean, clean_on_one_line};
 use crate::sys::input;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -320,7 +320,7 @@ fn kvm_gave_up(start: &Start) -> bool {
 /// QEMU's own complaints, on one line.
 fn complaint(start: &Start) -> String {
     let text = console::end(&start.folder.join(COMPLAINTS)).unwrap_or_default();
-    one_line(&String::from_utf8_lossy(&text))
+    clean_on_one_line(&String::from_utf8_lossy(&text))
 }
 
 /// Reads what a guest wrote; its kernel may be anybody's.

@@ -10,9 +10,8 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::{Agent, Body, Error, RequestBuilder};
 
 use crate::backend::UnusableAnswer;
-use crate::model::CacheUrl;
+use crate::model::{CacheUrl, clean_on_one_line};
 
-use super::super::console::one_line;
 use super::error::CacheError;
 use super::netrc;
 
@@ -170,5 +169,5 @@ fn fault(error: Error) -> HttpFault {
 }
 
 fn shown(text: &str) -> String {
-    one_line(text).chars().take(MAX_SHOWN).collect()
+    clean_on_one_line(text).chars().take(MAX_SHOWN).collect()
 }

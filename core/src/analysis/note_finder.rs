@@ -9,12 +9,12 @@ use crate::model::{
 };
 use crate::stats::{Unjudged, Verdict};
 
-use super::super::lists::{cause, grouped, once};
-use super::super::question::{Question, WithoutEffect};
-use super::super::samples::{Boots, Values, WorkSamples, asked_kernel, guests, sessions, values};
-use super::super::select::Selection;
-use super::super::{FairnessTable, Family, Pairing, Place, Side, WorkTable};
-use super::{NoValue, Note, Pooled, UselessKnob};
+use super::lists::{cause, grouped, once};
+use super::notes::{NoValue, Note, Pooled, UselessKnob};
+use super::question::{Question, WithoutEffect};
+use super::samples::{Boots, Values, WorkSamples, asked_kernel, guests, sessions, values};
+use super::select::Selection;
+use super::{FairnessTable, Family, Pairing, Place, Side, WorkTable};
 
 /// Fewer boots of a side do not show how much one boot differs from another.
 const MIN_BOOTS: usize = 3;
