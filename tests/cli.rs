@@ -885,7 +885,7 @@ fn what_the_lab_keeps_is_listed_and_removed() {
     }
     let listed = home.ok("cache");
     for line in [
-        "booted machines  2       1.5 MB of at most 2 GiB",
+        "booted machines  2       1.5 MB of at most 2GiB",
         "abc1",
         "abd2",
         "ago, damaged",
@@ -894,6 +894,17 @@ fn what_the_lab_keeps_is_listed_and_removed() {
         assert!(listed.contains(line), "{line}: {listed}");
     }
     assert!(home.ok("doctor").contains("2 booted machines, 1.5 MB"));
+    let with_limit = |words: &str, limit: &str, code: i32| {
+        let output = ended(home.command(words).env("SCHEDLAB_MACHINES", limit), code);
+        stdout(&output) + &stderr(&output)
+    };
+    let listed = with_limit("cache", "1536MiB", 0);
+    assert!(listed.contains(" of at most 1536MiB"), "{listed}");
+    for words in ["cache", "cache rm machines"] {
+        let said = with_limit(words, "2", 2);
+        assert!(said.contains("error: SCHEDLAB_MACHINES: `2` has no unit\nhint: "), "{said}");
+    }
+    assert!(with_limit("doctor", "2", 0).contains("SCHEDLAB_MACHINES: `2` has no unit"));
     // Nothing is removed where a word is not understood.
     for (wrong, why) in [("ab", "is 2 booted machines"), ("x", "no booted machine is called `x`")] {
         let said = home.says(2, &["cache", "rm", "abc", wrong]);

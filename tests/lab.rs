@@ -592,6 +592,22 @@ fn a_machine_that_cannot_be_saved_is_booted_each_time() {
 }
 
 #[test]
+fn a_machine_larger_than_the_limit_is_booted_each_time_and_a_plan_says_so() {
+    let Some(laboratory) = Laboratory::without_machines() else { return };
+    fs::write(laboratory.path("plan.toml"), plan(PATIENT, "cpus = 1", PIPE)).unwrap();
+    let words = ["run", "./plan.toml", "--backend", "lab"];
+    let mut run = schedlab(laboratory.0.path(), &words);
+    let output = ended(run.env("SCHEDLAB_MACHINES", "1MiB"), 0);
+    let said = unwrapped(&stderr(&output));
+    assert!(said.contains("all machines together at most 1048576; hint: SCHEDLAB_MAC"), "{said}");
+    assert_eq!(laboratory.outcomes()[0].0, "done");
+    assert!(laboratory.shows(&["cache"]).contains("booted machines  0 "));
+    let refused = ended(run.env("SCHEDLAB_MACHINES", "much"), 2);
+    let said = stderr(&refused);
+    assert!(said.contains("SCHEDLAB_MACHINES: `much` does not begin with a number"), "{said}");
+}
+
+#[test]
 fn real_time_is_reported_and_nothing_of_it_is_kept() {
     let Some(laboratory) = Laboratory::open() else { return };
     let output =

@@ -7,10 +7,9 @@ use clap::{Args, Subcommand};
 
 use crate::backend::BackendError;
 use crate::backend::lab::LabError;
-use crate::backend::lab::kept::{
-    Kept, MAX_MACHINES_BYTES, MachineSummary, SavedMachine, program_digest,
-};
+use crate::backend::lab::kept::{Kept, MachineSummary, SavedMachine, program_digest};
 use crate::backend::lab::kernel::{Cache, Entry};
+use crate::model::show_bytes;
 use crate::report::numbers::counted;
 use crate::report::{clean, rough_time};
 
@@ -81,13 +80,14 @@ fn fault(machine: &SavedMachine, own: &str) -> Option<&'static str> {
     }
 }
 
-/// `3 booted machines, 165.0 MB of at most 2 GiB`.
+/// `3 booted machines, 165.0 MB of at most 2GiB`.
 pub fn machines_text() -> Result<String, LabError> {
-    Ok(text_of(&Kept::open()?.machines()?) + &limit())
+    let kept = Kept::open()?;
+    Ok(text_of(&kept.machines()?) + &limit(&kept))
 }
 
-fn limit() -> String {
-    format!(" of at most {} GiB", MAX_MACHINES_BYTES >> 30)
+fn limit(kept: &Kept) -> String {
+    format!(" of at most {}", show_bytes(kept.max_machines_bytes()))
 }
 
 fn text_of<'m>(machines: impl IntoIterator<Item = &'m SavedMachine>) -> String {
@@ -105,7 +105,7 @@ fn list(kept: &Kept) -> Result<(), Failure> {
     let row = |part: &str, number: usize, size: String, by: &str| {
         [part.to_string(), number.to_string(), size, by.to_string()].to_vec()
     };
-    let of_machines = megabytes(machines.iter().map(|(machine, _)| machine.bytes).sum()) + &limit();
+    let of_machines = megabytes(machines.iter().map(|(machine, _)| machine.bytes).sum()) + &limit(kept);
     let of_kernels = megabytes(kernels.iter().map(of_kernel).sum());
     let rows = vec![
         row("booted machines", machines.len(), of_machines, "schedlab cache rm machines"),

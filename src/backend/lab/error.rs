@@ -12,7 +12,7 @@ use thiserror::Error;
 use crate::backend::BackendError;
 use crate::exec::XenError;
 use crate::model::Advice;
-use crate::model::{CpuSet, GuestFacts, clean, quoted};
+use crate::model::{CpuSet, GuestFacts, ValueError, clean, quoted};
 use crate::sys::child;
 use crate::variant::Missing;
 use crate::variant::scx::SchedulerError;
@@ -42,6 +42,8 @@ pub enum LabError {
     /// The system's reason why it knows no home folder.
     #[error("cannot find the folder of the cache: {0}")]
     NoHome(String),
+    #[error("{}: {}", super::saved::LIMIT, .0.message)]
+    MachineLimit(ValueError),
     #[error(transparent)]
     Emulator(#[from] EmulatorError),
     #[error(transparent)]
@@ -125,6 +127,7 @@ impl Advice for LabError {
                 "more memory (memory = \"2GiB\" in [lab]), or fewer `files`".into()
             }
             Self::NoHome(_) => "set HOME or XDG_CACHE_HOME".into(),
+            Self::MachineLimit(error) => error.hint.as_str().into(),
             Self::Emulator(error) => return error.hint(),
             Self::Kernel(error) => return error.hint(),
             Self::NoKernels { names, .. } => {
@@ -160,7 +163,7 @@ impl Advice for LabError {
     fn is_usage(&self) -> bool {
         match self {
             Self::Kernel(error) => error.is_usage(),
-            Self::SharedCache(_) => true,
+            Self::SharedCache(_) | Self::MachineLimit(_) => true,
             Self::Scheduler(error) => error.is_usage(),
             Self::Io { source, .. } => input::is_wrong_file(source),
             Self::Input { source, .. } => !input::may_pass(source),

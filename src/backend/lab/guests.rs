@@ -133,6 +133,7 @@ impl GuestManager {
             None => Ok(Results::read_only(&cache.join(name))),
         };
         let (results, emulators) = (open(results::FOLDER)?, open("emulators")?);
+        let saved = config.state.map(|_| SavedMachines::new(&cache)).transpose()?;
         let program = initrd::own_program()?;
         let scratch = match config.state {
             Some(_) => None,
@@ -187,7 +188,7 @@ impl GuestManager {
             kernels: Mutex::default(),
             machines: Mutex::default(),
             snapshots: Mutex::default(),
-            saved: config.state.map(|_| SavedMachines::new(&cache)),
+            saved,
             not_saved: Mutex::default(),
             library,
             failed: state.join("failed"),

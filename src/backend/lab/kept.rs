@@ -10,7 +10,7 @@ use super::initrd;
 use super::results::{FOLDER, Results};
 use super::saved::SavedMachines;
 
-pub use super::saved::{MAX_BYTES as MAX_MACHINES_BYTES, MachineSummary, SavedMachine};
+pub use super::saved::{MachineSummary, SavedMachine};
 
 pub struct Kept {
     machines: SavedMachines,
@@ -20,12 +20,17 @@ pub struct Kept {
 impl Kept {
     pub fn open() -> Result<Kept, LabError> {
         let cache = sys::cache_dir().map_err(|error| LabError::NoHome(error.to_string()))?;
-        Ok(Kept { machines: SavedMachines::new(&cache), results: cache.join(FOLDER) })
+        Ok(Kept { machines: SavedMachines::new(&cache)?, results: cache.join(FOLDER) })
     }
 
     /// The one that was used last comes first.
     pub fn machines(&self) -> Result<Vec<SavedMachine>, LabError> {
         self.machines.list().map_err(LabError::io("read", self.machines.folder()))
+    }
+
+    /// The size of all machines together that a plan keeps.
+    pub fn max_machines_bytes(&self) -> u64 {
+        self.machines.max_bytes()
     }
 
     pub fn remove_machine(&self, machine: &SavedMachine) -> Result<(), LabError> {

@@ -7,6 +7,7 @@
 //! removed. Together they
 //! have a limit: whichever was used longest ago goes first.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -15,14 +16,17 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
+use super::error::LabError;
 use super::results::{by_age, remove_if_there};
 use crate::backend::NotSaved;
-use crate::model::{GuestFacts, GuestTime};
+use crate::model::{GuestFacts, GuestTime, show_bytes, size_bytes};
 use crate::sys::replace::replace;
 use crate::sys::{self, input, remedy};
 
-/// All saved machines of a user. A machine of 512 MiB takes some 55 MB.
-pub const MAX_BYTES: u64 = 2 << 30;
+/// All saved machines of a user, unless [`LIMIT`] says otherwise. A machine of 512 MiB takes some 55 MB.
+const MAX_BYTES: u64 = 2 << 30;
+/// The variable with another limit: `SCHEDLAB_MACHINES=4GiB`.
+pub const LIMIT: &str = "SCHEDLAB_MACHINES";
 const MAGIC: &[u8; 8] = b"MACHINE3";
 const BLOCK_BYTES: usize = 1 << 20;
 /// Facts of a guest with hundreds of CPUs are smaller.
@@ -76,9 +80,30 @@ pub struct SavedMachines {
     max_bytes: u64,
 }
 
+/// A machine that is larger than all of them together may be.
+#[derive(Debug, thiserror::Error)]
+#[error("it has {bytes} bytes, all machines together at most {max}")]
+struct TooLarge {
+    bytes: u64,
+    max: u64,
+}
+
+/// The user's limit, where [`LIMIT`] has one.
+fn max_bytes(set: Option<OsString>) -> Result<u64, LabError> {
+    match set.filter(|text| !text.is_empty()) {
+        Some(text) => size_bytes(&text.to_string_lossy()).map_err(LabError::MachineLimit),
+        None => Ok(MAX_BYTES),
+    }
+}
+
 impl SavedMachines {
-    pub fn new(cache: &Path) -> SavedMachines {
-        SavedMachines { folder: cache.join(FOLDER), max_bytes: MAX_BYTES }
+    pub fn new(cache: &Path) -> Result<SavedMachines, LabError> {
+        let max_bytes = max_bytes(std::env::var_os(LIMIT))?;
+        Ok(SavedMachines { folder: cache.join(FOLDER), max_bytes })
+    }
+
+    pub fn max_bytes(&self) -> u64 {
+        self.max_bytes
     }
 
     pub fn folder(&self) -> &Path {
@@ -88,7 +113,13 @@ impl SavedMachines {
     /// Why [`SavedMachines::put`] failed, with the way out.
     pub fn not_kept(&self, error: &io::Error) -> NotSaved {
         let folder = self.folder.display();
-        let remedy = remedy::write_own("XDG_CACHE_HOME", &self.folder.join("x"), error);
+        let remedy = match error.get_ref().and_then(|error| error.downcast_ref()) {
+            Some(TooLarge { bytes, .. }) => {
+                let enough = show_bytes(bytes.next_multiple_of(1 << 20));
+                format!("{LIMIT}={enough} or more in the environment")
+            }
+            None => remedy::write_own("XDG_CACHE_HOME", &self.folder.join("x"), error),
+        };
         NotSaved::NotKept(format!(
             "{folder}: {error}; hint: {remedy}; what is kept: schedlab cache"
         ))
@@ -150,9 +181,8 @@ impl SavedMachines {
             let sum = out.sum;
             out.inner.write_all(&sum.to_le_bytes())?;
             out.inner.flush()?;
-            let (bytes, most) = (out.bytes + size_of_val(&sum) as u64, self.max_bytes);
-            let text = || format!("it has {bytes} bytes, all machines together at most {most}");
-            if bytes > most { Err(io::Error::other(text())) } else { Ok(()) }
+            let (bytes, max) = (out.bytes + size_of_val(&sum) as u64, self.max_bytes);
+            if bytes > max { Err(io::Error::other(TooLarge { bytes, max })) } else { Ok(()) }
         })?;
         self.make_room()
     }
@@ -276,7 +306,7 @@ fn read(mut from: Summed<impl Read>, state: &Path) -> io::Result<Quiet> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{GUEST_WIRE, Reading, Topology};
+    use crate::model::{Advice, GUEST_WIRE, Reading, Topology};
 
     fn quiet() -> Quiet {
         let unknown = || Reading::Unknown("a test".to_string());
@@ -401,9 +431,27 @@ mod tests {
         small.put("c", (&summary(), &quiet()), &bench.state).unwrap();
         assert_eq!(["a", "b", "c"].map(|name| path(name).exists()), [true, false, true]);
         let none = SavedMachines { folder: bench.saved.folder.clone(), max_bytes: one - 1 };
-        let error = none.put("d", (&summary(), &quiet()), &bench.state).unwrap_err().to_string();
-        assert_eq!(error, format!("it has {one} bytes, all machines together at most {}", one - 1));
+        let error = none.put("d", (&summary(), &quiet()), &bench.state).unwrap_err();
+        let text = format!("it has {one} bytes, all machines together at most {}", one - 1);
+        assert_eq!(error.to_string(), text);
+        let NotSaved::NotKept(text) = none.not_kept(&error) else { panic!("another note") };
+        assert!(text.contains("; hint: SCHEDLAB_MACHINES=2MiB or more in"), "{text}");
         assert_eq!(fs::read_dir(&none.folder).unwrap().count(), 2, "others stay");
+    }
+
+    #[test]
+    fn the_limit_is_a_size_with_its_unit() {
+        let limit = |text: &str| max_bytes(Some(text.into()));
+        assert_eq!(max_bytes(None).unwrap(), 2 << 30);
+        assert_eq!(limit("").unwrap(), 2 << 30);
+        assert_eq!(limit("100MiB").unwrap(), 100 << 20);
+        assert_eq!(limit("0B").unwrap(), 0);
+        for wrong in ["4", "4 gigabytes", "-1GiB", "nan", "99999999999999GiB"] {
+            let error = limit(wrong).unwrap_err();
+            let text = error.to_string();
+            assert!(text.starts_with(&format!("{LIMIT}: `{wrong}` ")), "{text}");
+            assert!(error.is_usage() && error.hint().is_some(), "{text}");
+        }
     }
 
     #[test]
