@@ -237,7 +237,7 @@ impl MetricKind {
         Reading::Unknown(format!("{value} {why}"))
     }
 
-    /// Programs may print what they call a time, a percentage or a count and is a difference.
+    /// Programs may print what they call a time, a percentage or a count and is a difference, and slack is one.
     fn may_be_negative(&self) -> bool {
         let is_printed = self.subject.is_none()
             && matches!(

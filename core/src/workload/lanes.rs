@@ -19,7 +19,7 @@ use crate::sys::shared;
 
 use super::recorders::Recorders;
 
-pub const MAX_COUNTERS: usize = 4;
+pub const MAX_COUNTERS: usize = 5;
 
 const LANE_BITS: u32 = 16;
 /// More variants than this cannot take turns.

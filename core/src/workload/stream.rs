@@ -262,11 +262,11 @@ mod tests {
             let metrics = Set { words: 125 }.metrics(&workers(list));
             metrics.into_iter().map(|metric| metric.value).collect()
         };
-        let (one, two) = (worker(4, [8_000, 4_000, 12_000, 6_000]), worker(1, [500; 4]));
+        let (one, two) = (worker(4, [8_000, 4_000, 12_000, 6_000, 0]), worker(1, [500; 5]));
         let gb_per_s = [1.0 + 4.0, 2.0 + 4.0, 1.0 + 6.0, 2.0 + 6.0].map(|gb| gb * 1e9);
         let expected = gb_per_s.into_iter().chain([1_000.0]).map(Reading::Known);
         assert_eq!(of(&[one, two]), expected.collect::<Vec<_>>());
-        let silent = of(&[one, worker(0, [0; 4])]);
+        let silent = of(&[one, worker(0, [0; 5])]);
         assert!(silent[..KERNELS].iter().all(|value| matches!(value, Reading::Unknown(_))));
     }
 

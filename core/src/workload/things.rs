@@ -62,6 +62,17 @@ pub struct Thing {
     pipes: [WakePipe; MAX_READERS],
     open_pipes: AtomicU32,
     given_pipes: AtomicU32,
+    /// When the chain of wakeups began that the post of this number goes on with; 0: it is in none.
+    chains_ns: [AtomicU64; PLACES],
+}
+
+/// A post that a worker has taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    /// Whether the worker slept until it came.
+    pub slept: bool,
+    /// When its chain of wakeups began; 0: it is in none.
+    pub chain_ns: u64,
 }
 
 /// The most workers that sleep at a pipe at once.
@@ -120,11 +131,13 @@ impl Thing {
     }
 
     /// Posts and takes are numbered, and a post is for the take of its number. So a worker that posts and then takes
-    /// leaves its posts to those whom they wake.
+    /// leaves its posts to those whom they wake. `chain_ns`: as [`Taken`] has it.
     #[inline]
-    pub fn post(&self, how: Use, now_ns: u64) {
+    pub fn post(&self, how: Use, now_ns: u64, chain_ns: u64) {
         self.moment_ns.store(now_ns, Relaxed);
         let number = self.word.fetch_add(1, SeqCst);
+        // A worker that comes between these two lines finds no chain: it is not counted, and nothing waits for it.
+        self.chain(number).store(chain_ns, SeqCst);
         if is_before(number, self.other.load(SeqCst)) {
             if self.open_pipes.load(Relaxed) > 0 {
                 // A sleeper looks for its post once more after it has left its pipe here.
@@ -145,16 +158,16 @@ impl Thing {
         self.other.fetch_update(SeqCst, SeqCst, next).is_ok()
     }
 
-    /// Takes a post of a semaphore, and sleeps until there is one behind those who wait already. Whether it slept.
+    /// Takes a post of a semaphore, and sleeps until there is one behind those who wait already.
     #[inline]
-    pub fn take(&self, how: Use) -> bool {
+    pub fn take(&self, how: Use) -> Taken {
         let number = self.other.fetch_add(1, SeqCst);
         let place = self.place(number);
         let mut slept = false;
         loop {
             let seen = place.load(SeqCst);
             if is_before(number, self.word.load(SeqCst)) {
-                return slept;
+                return Taken { slept, chain_ns: self.chain(number).load(SeqCst) };
             }
             futex::wait(place, seen, None, how.scope);
             slept = true;
@@ -163,7 +176,7 @@ impl Thing {
 
     /// As [`Thing::take`], by the worker that has this pipe.
     #[inline]
-    pub fn read(&self, pipe: u32) -> bool {
+    pub fn read(&self, pipe: u32) -> Taken {
         let number = self.other.fetch_add(1, SeqCst);
         let mut slept = false;
         loop {
@@ -173,7 +186,7 @@ impl Thing {
                 if self.other.load(SeqCst).wrapping_sub(number) > PLACES as u32 {
                     self.pipes[before as usize].wake();
                 }
-                return slept;
+                return Taken { slept, chain_ns: self.chain(number).load(SeqCst) };
             }
             // It may have a byte left of a post that its worker found before it slept.
             self.pipes[pipe as usize].wait();
@@ -198,6 +211,25 @@ impl Thing {
 
     fn place(&self, number: u32) -> &AtomicU32 {
         &self.places[number as usize % PLACES]
+    }
+
+    /// More posts than there are places for, which nobody has taken, share these: then the later chain stays.
+    fn chain(&self, number: u32) -> &AtomicU64 {
+        &self.chains_ns[number as usize % PLACES]
+    }
+
+    /// When the chains began whose posts nobody has taken yet.
+    pub fn pending_chains(&self) -> impl Iterator<Item = u64> {
+        let (taken, posted) = (self.other.load(SeqCst), self.word.load(SeqCst));
+        let pending = if is_before(taken, posted) { posted.wrapping_sub(taken) } else { 0 };
+        let numbers = (0..pending.min(PLACES as u32)).map(move |at| posted.wrapping_sub(at + 1));
+        numbers.map(|number| self.chain(number).load(SeqCst)).filter(|chain_ns| *chain_ns > 0)
+    }
+
+    /// Takes the page faults of what posts and takes write to.
+    pub fn touch(&self) {
+        self.places.iter().for_each(|place| _ = place.fetch_add(0, Relaxed));
+        self.chains_ns.iter().for_each(|chain_ns| _ = chain_ns.fetch_add(0, Relaxed));
     }
 
     /// Sleeps until so many are here, of which the last one wakes all. Whether it slept.
@@ -299,9 +331,12 @@ mod tests {
     fn posts_are_remembered_and_a_signal_is_not() {
         let [how, _] = HOWS;
         let semaphore = Thing::zeroed();
-        semaphore.post(how, 1);
-        semaphore.post(how, 2);
-        assert!(!semaphore.take(how) && !semaphore.take(how) && !semaphore.try_take());
+        semaphore.post(how, 1, 0);
+        semaphore.post(how, 2, 7);
+        assert_eq!(semaphore.pending_chains().collect::<Vec<_>>(), [7]);
+        let taken = [0, 7].map(|chain_ns| Taken { slept: false, chain_ns });
+        assert_eq!(taken, [semaphore.take(how), semaphore.take(how)]);
+        assert!(!semaphore.try_take() && semaphore.pending_chains().next().is_none());
         let condition = Thing::zeroed();
         condition.signal(how, 1, 1);
         let seen = condition.signals();
@@ -338,12 +373,12 @@ mod tests {
             waits(0);
             let second = threads.spawn(|| semaphore.take(how));
             waits(1);
-            semaphore.post(how, 1);
+            semaphore.post(how, 1, 5);
             assert!(!semaphore.try_take());
-            first.join().unwrap();
+            assert_eq!(first.join().unwrap().chain_ns, 5);
             assert!(!second.is_finished());
-            semaphore.post(how, 2);
-            second.join().unwrap();
+            semaphore.post(how, 2, 6);
+            assert_eq!(second.join().unwrap().chain_ns, 6);
         });
         assert!(!semaphore.try_take());
     }
@@ -356,10 +391,11 @@ mod tests {
         assert!(!thing.add_pipes(MAX_READERS as u32 + 1).unwrap());
         let thing = Thing::zeroed();
         assert!(thing.add_pipes(2).unwrap() && thing.add_pipes(1).unwrap());
-        thing.post(how, 1);
+        thing.post(how, 1, 9);
         let pipes = [0; 3].map(|_| thing.take_pipe().unwrap());
         assert_eq!((pipes, thing.take_pipe()), ([0, 1, 2], None));
-        assert!(!thing.read(0), "nobody waited for it");
+        let unslept = Taken { slept: false, chain_ns: 9 };
+        assert_eq!(thing.read(0), unslept, "nobody waited for it");
         // As a post leaves it that comes between a reader's number and its sleep.
         thing.pipes[1].wake();
         let (posts, reads) = (30_000, AtomicU64::new(0));
@@ -372,7 +408,7 @@ mod tests {
                     }
                 });
             }
-            (0..posts).for_each(|_| thing.post(how, 1));
+            (0..posts).for_each(|_| thing.post(how, 1, 0));
         });
         assert!(!thing.try_take());
     }

@@ -37,14 +37,15 @@ pub fn merged(work: &Work, parts: Vec<Part>, moments: &[Moment]) -> (Vec<Window>
     for (position, set) in work.sets.iter().enumerate() {
         let own: Vec<usize> =
             (0..parts.len()).filter(|guest| parts[*guest].set == position).collect();
-        let Some(spec) = workload::find(&set.workload).map(|known| known.spec()) else { continue };
+        let Some(known) = workload::find(&set.workload) else { continue };
+        let (spec, latencies) = (known.spec(), known.histograms(&set.params));
         let all = || own.iter().map(|guest| (*guest, &parts[*guest].result));
         let workers: Vec<WorkerResult> =
             all().flat_map(|(guest, result)| workers(set, result, moments, guest)).collect();
         let results: Vec<&SetResult> =
             all().filter_map(|(_, result)| result.sets.first()).collect();
         let histograms: Vec<Histogram> =
-            spec.histograms.iter().map(|one| histogram(&results, one.name)).collect();
+            latencies.iter().map(|one| histogram(&results, one.name)).collect();
         let counting: Vec<bool> = workers
             .iter()
             .map(|worker| spec.roles.iter().any(|role| role.name == worker.role && role.counts))

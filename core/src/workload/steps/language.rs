@@ -285,6 +285,32 @@ impl Script {
         self
     }
 
+    /// Whether a chain of wakeups may end at its workers: one is woken by a post, or by a fork that starts it, and then
+    /// waits again without waking another one.
+    pub fn ends_chains(&self, is_forked: bool) -> bool {
+        let has_parts = self.phases.iter().any(|phase| phase.part.is_some());
+        let ends = |steps: &mut dyn Iterator<Item = &Step>, comes_again: bool| {
+            let mut is_woken = is_forked;
+            for step in steps {
+                match step {
+                    Step::Take(_) | Step::Sleep(_) | Step::Timer { .. } => {
+                        if is_woken {
+                            return true;
+                        }
+                        is_woken = matches!(step, Step::Take(_));
+                    }
+                    Step::Post { .. } | Step::Fork { .. } => is_woken = false,
+                    _ => {}
+                }
+            }
+            is_woken && !comes_again
+        };
+        if has_parts {
+            return self.phases.iter().any(|part| ends(&mut part.steps.iter(), false));
+        }
+        ends(&mut self.steps().chain(self.steps()), !is_forked)
+    }
+
     /// Whether its workers read this thing, as a pipe.
     pub fn reads(&self, thing: usize) -> bool {
         self.is_pipe(thing) && self.steps().any(|step| *step == Step::Take(thing))

@@ -18,13 +18,15 @@ use crate::model::{
     CpuSet, Direction, Field, Kind, Metric, MetricKind, MetricSpec, Params, Reading, Statistic,
     Unit, Value,
 };
+use crate::stats::Histogram;
 use crate::sys::shared;
 
 use super::burn::{Burner, Speed};
 use super::channels::Wanted;
 use super::things::{MAX_READERS, Sort, Thing, Things, Use};
 use super::{
-    Latency, Load, Measured, Request, Role, Spec, Worker, Workload, WorkloadError, params,
+    Latency, Load, Measured, Request, Role, Slot, Spec, UnderWay, Worker, Workload, WorkloadError,
+    params,
 };
 use language::MAX_STEP_NS;
 pub use language::{
@@ -32,7 +34,7 @@ pub use language::{
     MAX_TIMES as MAX_STEP_TIMES, Phase, Script, Step, TimerPlace, Times, is_name as is_step_name,
 };
 use order::{Cursor, ORDER, Order};
-use player::{MISSED, Parts, Player, TIMERS};
+use player::{CHAIN, EARLY_NS, LATE_NS, MISSED, Parts, Player, RUN_NS, TIMERS};
 
 pub struct Steps;
 
@@ -85,15 +87,33 @@ const SPEC: Spec = Spec {
             "from the moment at which a sleeper was due, or was woken, to its going on",
         ),
         Latency::explaining("pass", "once through the steps of a phase"),
+        Latency::explaining(
+            "chain",
+            "from the moment at which a sleep or timer was due, after which workers woke each other \
+             by posts, to the last one's going on",
+        ),
     ],
-    counters: &["timers", "missed"],
-    metrics: &[MISS_RATIO],
+    counters: &["timers", "missed", "early", "late", "run"],
+    metrics: &[MISS_RATIO, SLACK, C_DURATION, CHAINS],
     ..Spec::PLAIN
 };
 
 const MISS_RATIO: MetricSpec =
     MetricSpec::new("miss_ratio", Unit::Ratio, Direction::LowerIsBetter, Statistic::Share)
         .about("share of timers that had expired before their worker came to wait for them");
+
+const SLACK: MetricSpec =
+    MetricSpec::new("slack", Unit::Ns, Direction::HigherIsBetter, Statistic::Mean).about(
+        "mean time from a worker's coming to wait for a timer to its expiry; below 0: after it",
+    );
+
+const C_DURATION: MetricSpec =
+    MetricSpec::new("c_duration", Unit::Ns, Direction::Neutral, Statistic::Mean)
+        .about("mean time of burns and spins in a pass, as the steps have it");
+
+const CHAINS: MetricSpec =
+    MetricSpec::new("chains", Unit::OpsPerS, Direction::HigherIsBetter, Statistic::Rate)
+        .about("chains that ended here, per second");
 
 impl Workload for Steps {
     fn spec(&self) -> &'static Spec {
@@ -151,10 +171,28 @@ impl Workload for Steps {
         has(params, |step| matches!(step, Step::Burn(_)))
     }
 
-    fn metrics(&self, params: &Params) -> Vec<MetricKind> {
-        let has_timers = has(params, |step| matches!(step, Step::Timer { .. }));
-        SPEC.metrics.iter().filter(|_| has_timers).map(MetricSpec::kind).collect()
+    fn histograms(&self, params: &Params) -> &'static [Latency] {
+        let is_forked = forked(params).is_ok_and(|name| name.is_some());
+        let has_chains = script(params).is_ok_and(|script| script.ends_chains(is_forked));
+        if has_chains { SPEC.histograms } else { &SPEC.histograms[..CHAIN] }
     }
+
+    fn metrics(&self, params: &Params) -> Vec<MetricKind> {
+        let is_forked = forked(params).is_ok_and(|name| name.is_some());
+        let own = script(params).map(|script| own_metrics(&script, is_forked));
+        own.unwrap_or_default().into_iter().map(|spec| spec.kind()).collect()
+    }
+}
+
+/// The metrics of [`Spec::metrics`] that workers with these steps have.
+fn own_metrics(script: &Script, is_forked: bool) -> Vec<MetricSpec> {
+    let has = |is_it: fn(&Step) -> bool| script.steps().any(is_it);
+    let has_timers = has(|step| matches!(step, Step::Timer { .. }));
+    let runs = has(|step| matches!(step, Step::Burn(_) | Step::Spin(_)));
+    let ends_chains = script.ends_chains(is_forked);
+    let all =
+        [(MISS_RATIO, has_timers), (SLACK, has_timers), (C_DURATION, runs), (CHAINS, ends_chains)];
+    all.into_iter().filter(|(_, is_there)| *is_there).map(|(spec, _)| spec).collect()
 }
 
 /// The steps of a set with these parameters, at their rate.
@@ -219,6 +257,10 @@ struct Set {
 }
 
 impl Set {
+    fn ends_chains(&self) -> bool {
+        self.script.ends_chains(self.forked.is_some())
+    }
+
     /// Opens those of the pipes that its workers read.
     fn open_pipes(&self, things: &[&'static Thing]) -> Result<(), WorkloadError> {
         let named = self.script.things.iter().enumerate();
@@ -252,8 +294,12 @@ impl Load for Set {
             None => None,
         };
         if let Some([_, free]) = starters {
-            (0..self.count).for_each(|_| free.post(self.how, 0));
+            (0..self.count).for_each(|_| free.post(self.how, 0, 0));
         }
+        let semaphores = self.script.things.iter().zip(&own);
+        let semaphores =
+            semaphores.filter(|((sort, _), _)| matches!(sort, Sort::Semaphore | Sort::Pipe));
+        semaphores.for_each(|(_, thing)| thing.touch());
         _ = self.things.set((own, starters));
         Ok(())
     }
@@ -273,6 +319,7 @@ impl Load for Set {
             how: self.how,
             pool: &self.pool,
             memory_bytes: self.memory_bytes,
+            ends_chains: self.ends_chains(),
         };
         let mut player = Player::new(Burner::new(self.speed), worker, &parts)?;
         let mut started_ns = worker.start();
@@ -287,23 +334,43 @@ impl Load for Set {
             return Ok(());
         };
         while worker.running() {
-            fork.take(self.how);
+            let taken = fork.take(self.how);
             started_ns = crate::sys::clock::monotonic_ns().max(started_ns);
+            player.join_chain(taken);
             player.begin(started_ns, self.delay_ns);
             if player.play(self.loops)? {
-                free.post(self.how, started_ns);
+                free.post(self.how, started_ns, 0);
             }
         }
         Ok(())
     }
 
+    fn under_way(&self, index: usize, slot: &Slot, found: &mut UnderWay) {
+        slot.begun().for_each(|(histogram, begun_ns)| found.add(histogram, begun_ns));
+        let Some((things, starters)) = self.things.get().filter(|_| index == 0) else { return };
+        let is_taken = |at: &usize| self.script.steps().any(|step| *step == Step::Take(*at));
+        let taken = (0..things.len()).filter(is_taken).map(|at| things[at]);
+        let taken = taken.chain(starters.map(|[fork, _]| fork));
+        taken.flat_map(Thing::pending_chains).for_each(|begun_ns| found.add(CHAIN, begun_ns));
+    }
+
     fn metrics(&self, measured: &Measured) -> Vec<Metric> {
-        let has_timers = self.script.steps().any(|step| matches!(step, Step::Timer { .. }));
-        let [timers, missed] = [TIMERS, MISSED].map(|index| measured.counters[index]);
-        let ratio = match timers {
-            0 => Reading::Unknown("no timer was used in the measured section".to_string()),
-            timers => Reading::Known(missed as f64 / timers as f64),
+        let count = |index: usize| measured.counters[index] as f64;
+        let mean = |sum: f64, of: u64, none: &str| match of {
+            0 => Reading::Unknown(format!("no {none} in the measured section")),
+            of => Reading::Known(sum / of as f64),
         };
-        has_timers.then(|| MISS_RATIO.reading(ratio)).into_iter().collect()
+        let timers = measured.counters[TIMERS];
+        let value = |spec: &MetricSpec| match spec.name {
+            name if name == SLACK.name => mean(count(EARLY_NS) - count(LATE_NS), timers, "timer"),
+            name if name == C_DURATION.name => mean(count(RUN_NS), measured.ops, "pass"),
+            name if name == CHAINS.name => {
+                let ended = measured.histograms.get(CHAIN).map_or(0, Histogram::total);
+                mean(ended as f64 * 1e9, measured.measured_ns, "time")
+            }
+            _ => mean(count(MISSED), timers, "timer"),
+        };
+        let own = own_metrics(&self.script, self.forked.is_some());
+        own.iter().map(|spec| spec.reading(value(spec))).collect()
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::model::CpuSet;
 use crate::sys::clock;
 use crate::sys::sched::{self, Attr, Policy};
-use crate::workload::things::{Thing, Use};
+use crate::workload::things::{Taken, Thing, Use};
 use crate::workload::{Burner, Worker, WorkloadError};
 
 use super::language::{Phase, STEPS, Script, Step, TimerPlace};
@@ -17,8 +17,15 @@ use super::order::{Cursor, Order};
 /// The histograms and counters of a worker.
 pub const WAKEUP: usize = 0;
 pub const PASS: usize = 1;
+/// Only workers that may end chains have it.
+pub const CHAIN: usize = 2;
 pub const TIMERS: usize = 0;
 pub const MISSED: usize = 1;
+/// The times by which workers came before their timers, and after them.
+pub const EARLY_NS: usize = 2;
+pub const LATE_NS: usize = 3;
+/// The times of burns and spins, as the steps have them.
+pub const RUN_NS: usize = 4;
 
 /// Multiples of these, modulo 2^64, fill a square evenly: M. Roberts, "The unreasonable effectiveness of quasirandom
 /// sequences", R2.
@@ -64,6 +71,7 @@ pub struct Player<'a, M> {
     things: &'a [&'static Thing],
     how: Use,
     pool: &'a CpuSet,
+    ends_chains: bool,
     /// The last expiry of each of its own timers; 0: not used yet.
     timers: Vec<AtomicU64>,
     /// The things that it holds as locks.
@@ -80,6 +88,20 @@ pub struct Player<'a, M> {
     place: Option<u64>,
     /// When its first step begins, from which timers count.
     first_ns: u64,
+    /// The times of burns and spins in this pass.
+    run_ns: u64,
+    chain: Chain,
+}
+
+/// A worker's place in a chain of wakeups, which a timer began.
+#[derive(Debug, Clone, Copy, Default)]
+struct Chain {
+    /// When the timer was due; 0: it is in no chain.
+    begun_ns: u64,
+    /// When this worker went on after it was woken; 0: the chain began here.
+    edge_ns: u64,
+    /// Whether it has woken another one since.
+    goes_on: bool,
 }
 
 /// The parts that all workers of a set share.
@@ -89,6 +111,8 @@ pub struct Parts<'a> {
     pub how: Use,
     pub pool: &'a CpuSet,
     pub memory_bytes: u64,
+    /// Whether chains of wakeups may end at its workers.
+    pub ends_chains: bool,
 }
 
 impl<'a, M: Machine> Player<'a, M> {
@@ -97,7 +121,7 @@ impl<'a, M: Machine> Player<'a, M> {
         let output = output.map_err(|source| WorkloadError::system("open /dev/null", source))?;
         let needs = |step: &Step| matches!(step, Step::Memory(_) | Step::Output(_));
         let bytes = if parts.script.steps().any(needs) { parts.memory_bytes } else { 0 };
-        let &Parts { script, things, how, pool, .. } = parts;
+        let &Parts { script, things, how, pool, ends_chains, .. } = parts;
         Ok(Player {
             machine,
             worker,
@@ -105,6 +129,7 @@ impl<'a, M: Machine> Player<'a, M> {
             things,
             how,
             pool,
+            ends_chains,
             timers: script.timers.iter().map(|_| AtomicU64::new(0)).collect(),
             held: vec![false; things.len()],
             pipes: (0..things.len())
@@ -118,6 +143,8 @@ impl<'a, M: Machine> Player<'a, M> {
             pass: 0,
             place: None,
             first_ns: 0,
+            run_ns: 0,
+            chain: Chain::default(),
         })
     }
 
@@ -141,6 +168,7 @@ impl<'a, M: Machine> Player<'a, M> {
             }
             done += 1;
         }
+        self.leave_chain();
         Ok(true)
     }
 
@@ -187,9 +215,10 @@ impl<'a, M: Machine> Player<'a, M> {
     }
 
     #[inline]
-    fn end_pass(&self, begun_ns: u64) {
+    fn end_pass(&mut self, begun_ns: u64) {
         let end_ns = self.machine.now_ns();
         self.worker.record(PASS, end_ns, end_ns - begun_ns);
+        self.worker.count(RUN_NS, std::mem::take(&mut self.run_ns));
         self.worker.add_ops(1);
     }
 
@@ -198,8 +227,15 @@ impl<'a, M: Machine> Player<'a, M> {
         let now_ns = self.machine.now_ns();
         let things = self.things;
         match *step {
-            Step::Burn(ref times) => self.machine.burn(times.ns(self.draw(BURN_STRIDE))),
-            Step::Spin(ns) => self.machine.burn_until(now_ns + ns),
+            Step::Burn(ref times) => {
+                let ns = times.ns(self.draw(BURN_STRIDE));
+                self.run_ns += ns;
+                self.machine.burn(ns);
+            }
+            Step::Spin(ns) => {
+                self.run_ns += ns;
+                self.machine.burn_until(now_ns + ns);
+            }
             Step::Sleep(ref times) => {
                 let ns = times.ns(self.draw(SLEEP_STRIDE));
                 if ns > 0 {
@@ -224,7 +260,7 @@ impl<'a, M: Machine> Player<'a, M> {
                 things[all].signal(self.how, now_ns, i32::MAX);
             }
             Step::Post { semaphore, times } => {
-                (0..times).for_each(|_| things[semaphore].post(self.how, now_ns));
+                (0..times).for_each(|_| self.post(semaphore, now_ns));
             }
             Step::Take(semaphore) => self.take(semaphore, now_ns),
             Step::Barrier { barrier, workers } => {
@@ -247,13 +283,48 @@ impl<'a, M: Machine> Player<'a, M> {
     }
 
     #[inline]
-    fn take(&self, semaphore: usize, now_ns: u64) {
+    fn take(&mut self, semaphore: usize, now_ns: u64) {
+        self.leave_chain();
         let thing = self.things[semaphore];
-        let slept = match self.pipes[semaphore] {
+        let taken = match self.pipes[semaphore] {
             Some(pipe) => thing.read(pipe),
             None => thing.take(self.how),
         };
-        self.note_wakeup(semaphore, slept, now_ns);
+        self.note_wakeup(semaphore, taken.slept, now_ns);
+        self.join_chain(taken);
+    }
+
+    #[inline]
+    fn post(&mut self, place: usize, now_ns: u64) {
+        self.chain.goes_on = true;
+        self.things[place].post(self.how, now_ns, self.chain.begun_ns);
+    }
+
+    /// The worker has a post and goes on with its chain, if it is in one.
+    #[inline]
+    pub fn join_chain(&mut self, taken: Taken) {
+        if taken.chain_ns > 0 {
+            let edge_ns = self.machine.now_ns();
+            self.chain = Chain { begun_ns: taken.chain_ns, edge_ns, goes_on: false };
+            self.worker.begin(CHAIN, taken.chain_ns);
+        }
+    }
+
+    /// The worker waits for something else: the chain has ended here, unless another worker was woken.
+    #[inline]
+    fn leave_chain(&mut self) {
+        let Chain { begun_ns, edge_ns, goes_on } = std::mem::take(&mut self.chain);
+        if edge_ns > 0 && !goes_on && self.ends_chains {
+            self.worker.record(CHAIN, edge_ns, edge_ns.saturating_sub(begun_ns));
+        } else if edge_ns > 0 {
+            self.worker.forget(CHAIN);
+        }
+    }
+
+    /// A timer that was due at this moment begins a chain.
+    #[inline]
+    fn begin_chain(&mut self, due_ns: u64) {
+        self.chain = Chain { begun_ns: due_ns, ..Chain::default() };
     }
 
     /// The same for all steps of this kind in one pass; over many passes each number comes equally often.
@@ -264,9 +335,11 @@ impl<'a, M: Machine> Player<'a, M> {
 
     #[inline]
     fn sleep_until(&mut self, due_ns: u64) {
+        self.leave_chain();
         self.worker.begin(WAKEUP, due_ns);
         self.machine.sleep_until(due_ns);
         self.record_wakeup(due_ns);
+        self.begin_chain(due_ns);
     }
 
     /// A timer whose expiry has passed is missed: it counts from here, unless it is absolute.
@@ -280,12 +353,16 @@ impl<'a, M: Machine> Player<'a, M> {
         let due_ns = last_ns.fetch_add(period_ns, Relaxed) + period_ns;
         self.worker.count(TIMERS, 1);
         if now_ns < due_ns {
+            self.worker.count(EARLY_NS, due_ns - now_ns);
             return self.sleep_until(due_ns);
         }
         self.worker.count(MISSED, 1);
+        self.worker.count(LATE_NS, now_ns - due_ns);
         if !absolute {
             last_ns.store(now_ns, Relaxed);
         }
+        self.leave_chain();
+        self.begin_chain(due_ns);
     }
 
     fn lock(&mut self, lock: usize) {
@@ -325,13 +402,13 @@ impl<'a, M: Machine> Player<'a, M> {
         self.worker.record(WAKEUP, now_ns, delay_ns);
     }
 
-    fn fork(&self, fork: usize, free: usize, now_ns: u64) -> Result<(), WorkloadError> {
+    fn fork(&mut self, fork: usize, free: usize, now_ns: u64) -> Result<(), WorkloadError> {
         if !self.things[free].try_take() {
             let problem = format!("no worker of the fork `{}` is free", self.script.things[fork].1);
             let hint = "a larger `count` in the set of the fork's name".to_string();
             return Err(WorkloadError::conflict(problem, hint));
         }
-        self.things[fork].post(self.how, now_ns);
+        self.post(fork, now_ns);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use super::player::{Machine, PASS, Parts, Player, WAKEUP};
+use super::player::{Machine, PASS, WAKEUP};
 use super::*;
 use crate::model::{Raw, WorkerKind};
 use crate::stats::Histogram;
@@ -59,28 +59,47 @@ struct Played {
     slot: &'static Slot,
     passes: Histogram,
     wakeups: Histogram,
+    chains: Histogram,
 }
 
 fn play(steps: &[&str], loops: Option<u64>, delay_ns: u64, stolen_ns: &[u64]) -> Played {
+    play_among(&Things::default(), MS, steps, loops, delay_ns, stolen_ns)
+}
+
+/// From this moment on, with things that others use, too.
+fn play_among(
+    all: &Things,
+    from_ns: u64,
+    steps: &[&str],
+    loops: Option<u64>,
+    delay_ns: u64,
+    stolen_ns: &[u64],
+) -> Played {
     let log = Log::default();
     let script = language::Script::read(steps).unwrap();
-    let memory = SetMemory::opened(1, 2, 0);
+    let ends_chains = script.ends_chains(false);
+    let memory = SetMemory::opened(1, if ends_chains { 3 } else { 2 }, 0);
     let SetMemory { slots, recorders, .. } = memory;
     let worker = memory.worker(0);
     let how = Use { scope: Scope::Private, inherits: false };
-    let all = Things::default();
     let things: Vec<&Thing> =
         script.things.iter().map(|(sort, name)| all.named(*sort, name, how).unwrap()).collect();
     let pool = Pool::first(2);
-    let parts =
-        Parts { script: &script, things: &things, how, pool: &pool.cpus, memory_bytes: 1 << 10 };
+    let parts = Parts {
+        script: &script,
+        things: &things,
+        how,
+        pool: &pool.cpus,
+        memory_bytes: 1 << 10,
+        ends_chains,
+    };
     let machine = Virtual {
-        now_ns: Cell::new(MS),
+        now_ns: Cell::new(from_ns),
         stolen_ns: RefCell::new(stolen_ns.to_vec()),
         log: Some(&log),
     };
     let mut player = Player::new(machine, &worker, &parts).unwrap();
-    player.begin(MS, delay_ns);
+    player.begin(from_ns, delay_ns);
     let ended = player.play(loops).unwrap();
     drop(player);
     Played {
@@ -89,6 +108,7 @@ fn play(steps: &[&str], loops: Option<u64>, delay_ns: u64, stolen_ns: &[u64]) ->
         slot: &slots[0],
         passes: recorders.merged(PASS),
         wakeups: recorders.merged(WAKEUP),
+        chains: if ends_chains { recorders.merged(CHAIN) } else { Histogram::default() },
     }
 }
 
@@ -116,10 +136,10 @@ fn a_missed_timer_counts_from_then_on_unless_it_is_absolute() {
     let stolen = [0, 0, 30 * MS];
     let relative = play(&["burn 10ms", "timer t 20ms"], Some(6), 0, &stolen);
     assert_eq!(burns_ms(&relative), [0, 20, 40, 80, 100, 120]);
-    assert_eq!(relative.slot.counters()[..2], [6, 1]);
+    assert_eq!(relative.slot.counters(), [6, 1, 5 * 10 * MS, 20 * MS, 90 * MS - 30 * MS]);
     let absolute = play(&["burn 10ms", "timer t 20ms absolute"], Some(6), 0, &stolen);
     assert_eq!(burns_ms(&absolute), [0, 20, 40, 80, 90, 100]);
-    assert_eq!(absolute.slot.counters()[..2], [6, 3], "at 60, 80 and 100");
+    assert_eq!(absolute.slot.counters()[..4], [6, 3, 30 * MS, 30 * MS], "at 60, 80 and 100");
 }
 
 #[test]
@@ -137,6 +157,82 @@ fn phases_repeat_and_share_a_timer_by_its_name() {
     assert_eq!(played.slot.ops(), 10);
     let two = play(&["burn 1ms", "timer a 30ms", "burn 1ms", "timer b 10ms"], Some(2), 0, &[]);
     assert_eq!(burns_ms(&two), [0, 30, 31, 60], "b expired at 10 and counts from 31");
+}
+
+#[test]
+fn a_chain_lasts_from_its_timer_to_the_last_one_who_is_woken() {
+    let all = Things::default();
+    let play =
+        |from_ns, steps: &[&str], loops| play_among(&all, from_ns, steps, Some(loops), 0, &[]);
+    // Due at 6, 11 and 17, where the last two are missed.
+    let first = play(MS, &["timer 5ms", "burn 1ms", "post s", "post u", "spin 5ms"], 3);
+    assert_eq!((first.slot.counters()[1], first.chains.total()), (2, 0));
+    let middle = play(30 * MS, &["take s", "burn 1ms", "write t"], 3);
+    assert_eq!((middle.chains.total(), middle.slot.begun().count()), (0, 0));
+    // It comes at 50, 52 and 54, and is not woken by whoever posts in no chain.
+    let last = play(50 * MS, &["read t", "burn 2ms"], 3);
+    let ended = |played: &Played| (played.chains.min_ns(), played.chains.max_ns());
+    assert_eq!((last.chains.total(), ended(&last)), (3, (Some(37 * MS), Some(44 * MS))));
+    let other = play(100 * MS, &["take u", "sleep 1ms", "post v"], 1);
+    assert_eq!(ended(&other), (Some(94 * MS), Some(94 * MS)), "each branch has an end");
+    play(200 * MS, &["burn 1ms", "post w"], 1);
+    assert_eq!(play(210 * MS, &["take w"], 1).chains.total(), 0);
+    let pending = |name| {
+        let how = Use { scope: Scope::Private, inherits: false };
+        all.named(Sort::Semaphore, name, how).unwrap().pending_chains().collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (pending("u"), pending("v"), pending("s")),
+        (vec![17 * MS, 11 * MS], vec![101 * MS], vec![])
+    );
+}
+
+#[test]
+fn chains_end_where_a_worker_waits_again_and_woke_nobody() {
+    let cases: &[(&[&str], bool, bool)] = &[
+        (&["burn 1ms", "timer 5ms", "post s"], false, false),
+        (&["take s", "burn 1ms"], false, true),
+        (&["take s", "burn 1ms", "post t"], false, false),
+        (&["take s", "take t", "post u"], false, true),
+        (&["burn 1ms", "post t", "take s"], false, false),
+        (&["sleep 1ms", "post t", "take s"], false, true),
+        (&["part a", "take s", "post t", "part b", "read t"], false, true),
+        (&["part a", "take s", "post t", "part b", "sleep 1ms"], false, false),
+        (&["burn 1ms"], true, true),
+        (&["fork f"], true, false),
+    ];
+    for (steps, is_forked, ends) in cases {
+        let script = language::Script::read(steps).unwrap();
+        assert_eq!(script.ends_chains(*is_forked), *ends, "{steps:?}");
+    }
+}
+
+#[test]
+fn a_set_has_the_metrics_that_its_steps_can_have() {
+    let names = |steps: &[&str]| {
+        let params = steps_params(steps, &[]);
+        let own = Steps.metrics(&params).into_iter().map(|kind| kind.name).collect::<Vec<_>>();
+        (Steps.histograms(&params).len(), own.join(" "))
+    };
+    assert_eq!(names(&["spin 1ms", "timer 5ms"]), (2, "miss_ratio slack c_duration".to_string()));
+    assert_eq!(names(&["take s", "yield"]), (3, "chains".to_string()));
+    let params = steps_params(&["take s", "burn 1ms", "timer 5ms"], &[]);
+    let load = Steps.prepare(&request(&params, 1)).unwrap();
+    let ended: Histogram = [(MS, 8)].into_iter().collect();
+    let measured = |counters| Measured {
+        measured_ns: 2_000 * MS,
+        ops: 10,
+        counters,
+        histograms: vec![Histogram::default(), Histogram::default(), ended.clone()],
+        ..Measured::default()
+    };
+    let values = |counters| {
+        let metrics = load.metrics(&measured(counters)).into_iter();
+        metrics.map(|metric| metric.value.known()).collect::<Vec<_>>()
+    };
+    let late = values([4, 1, MS, 3 * MS, 10 * MS]);
+    assert_eq!(late, [Some(0.25), Some(-0.5e6), Some(1e6), Some(4.0)]);
+    assert_eq!(values([0; 5])[..2], [None, None]);
 }
 
 #[test]
@@ -343,8 +439,8 @@ fn all_other_steps_are_done_on_this_machine() {
     group.wait_until("passes", |group| group.slots().iter().all(|slot| slot.ops() >= 3));
     group.stop();
     let metrics = group.load().metrics(&group.measured());
-    assert_eq!(metrics.len(), 1);
-    assert!(metrics[0].value.as_ref().known().is_some());
+    assert_eq!(metrics.len(), 3);
+    assert!(metrics.iter().all(|metric| metric.value.as_ref().known().is_some()));
 }
 
 #[test]
