@@ -124,6 +124,12 @@ fn say(imported: &Imported, db: &Database) {
         let text = format!("note: plan {id} had {total} runs, of which {came} are in the file");
         terminal::message(&text);
     }
+    for (file, line, bytes) in &imported.cut {
+        let bytes = counted(*bytes, "byte");
+        let text =
+            format!("note: {} ends within line {line}, of which {bytes} are left out", clean(file));
+        terminal::message(&text);
+    }
     for (id, came, total) in &imported.unended {
         let text = format!(
             "note: the file has no end of plan {id}, and {came} of its {total} runs: the file was cut, or the plan was killed"

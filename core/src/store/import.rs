@@ -3,7 +3,7 @@
 //! Holds one run's outcome or one window at a time, however long the plan.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, Read};
+use std::io::{self, BufRead, Read};
 
 use rusqlite::Connection;
 use serde::Deserialize;
@@ -51,6 +51,8 @@ pub struct Imported {
     pub incomplete: Vec<(String, u64, u64)>,
     /// Plans whose end no line has, likewise: the file was cut, or the plan was killed.
     pub unended: Vec<(String, u64, u64)>,
+    /// Files that end within a line: the name, the number of that line, and its bytes, which are left out.
+    pub cut: Vec<(String, u64, u64)>,
     /// Lines with events that only a newer schedlab knows.
     pub unknown_events: u64,
     /// Plans that parts were joined in.
@@ -162,20 +164,31 @@ impl<'s> Importer<'s> {
     }
 
     fn take_lines(&mut self, name: &str, input: &mut dyn BufRead) -> Result<(), StoreError> {
-        let mut text = String::new();
+        let mut bytes = Vec::new();
         let (mut unknown, mut is_ours) = (None, false);
         for line in 1.. {
-            text.clear();
+            bytes.clear();
             let mut read = || {
                 // Read no more of a line that is not an object: its end may be far.
                 let is_object = matches!(input.fill_buf()?.first(), Some(b'{' | b' ' | b'\t'));
                 let max_bytes = if is_object { MAX_LINE_BYTES } else { MAX_OTHER_BYTES };
-                input.take(max_bytes).read_line(&mut text)
+                input.take(max_bytes).read_until(b'\n', &mut bytes)
             };
-            if read().map_err(|source| StoreError::Input { line, source })? == 0 {
+            let read = read().map_err(|source| StoreError::Input { line, source })?;
+            if read == 0 {
                 break;
             }
-            match self.take_line(&text, line, name) {
+            let is_cut = !bytes.ends_with(b"\n") && input.fill_buf().is_ok_and(<[u8]>::is_empty);
+            let text = std::str::from_utf8(&bytes).map_err(|why| {
+                let source = io::Error::new(io::ErrorKind::InvalidData, why);
+                StoreError::Input { line, source }
+            });
+            match text.and_then(|text| self.take_line(text, line, name)) {
+                Err(StoreError::Malformed { .. } | StoreError::Input { .. })
+                    if is_cut && is_ours =>
+                {
+                    self.imported.cut.push((name.to_string(), line, read as u64));
+                }
                 Err(error @ StoreError::UnknownEvent { .. }) => {
                     self.imported.unknown_events += 1;
                     unknown = unknown.or(Some(error));

@@ -236,3 +236,34 @@ fn a_plan_without_its_end_is_named_with_the_runs_that_came() {
     let (_folder, mut copy) = fresh();
     assert_eq!(import(&mut copy, &all).unwrap().unended, []);
 }
+
+#[test]
+fn of_a_line_that_was_cut_the_lines_before_it_are_taken() {
+    let (_folder, mut store) = begun(2);
+    apply_all(&mut store, &sample::run(RunKey { round: 0, cell: 0 }, 1, 1));
+    apply_all(&mut store, &[Event::PlanEnded { reason: PlanEnd::Budget, calibration: None }]);
+    let all = export(&store);
+    let ends: Vec<usize> = all.match_indices('\n').map(|(at, _)| at + 1).collect();
+    // Within the last line, within one of a run, before the newline alone, and between two lines.
+    let last = ends[ends.len() - 2];
+    let cases = [
+        (last + 7, Some((ends.len() as u64, 7))),
+        (ends[2] + 20, Some((4, 20))),
+        (all.len() - 1, None),
+        (last, None),
+    ];
+    for (bytes, expected) in cases {
+        let (_folder, mut copy) = fresh();
+        let imported = import(&mut copy, &all[..bytes]).unwrap();
+        let cut = expected.map(|(line, bytes)| (String::new(), line, bytes));
+        assert_eq!(imported.cut, cut.into_iter().collect::<Vec<_>>(), "{bytes}");
+        assert_eq!(imported.unended.is_empty(), bytes == all.len() - 1, "{bytes}");
+    }
+    let (_folder, mut copy) = fresh();
+    assert!(import(&mut copy, &all[..20]).is_err(), "no line is whole");
+    let wrong = format!("{}{}", &all[..ends[0]], "{\"event\":\n");
+    assert!(import(&mut copy, &wrong).is_err(), "a line that ends is not cut");
+    // The bytes of one character.
+    let cut = [all[..ends[0]].as_bytes(), b"{\"\xc3"].concat();
+    assert_eq!(copy.import(&cut[..]).unwrap().cut, [(String::new(), 2, 3)]);
+}

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::name::NameFault;
+use super::name::{Name, NameFault};
 use super::stamp::Damage;
 use crate::model::Advice;
 use crate::model::clean as plain;
@@ -127,6 +127,10 @@ impl Advice for KernelError {
                 "schedlab kernel build debian-source:6.12 --name NAME, or --tree DIR".to_string()
             }
             Self::Name { why: NameFault::Built(_), .. } => "--name my-kernel".to_string(),
+            Self::Name { name, .. } if Name::meant(name).is_some() => {
+                let meant = Name::meant(name).unwrap_or_default();
+                format!("did you mean `{meant}`? schedlab kernel list --available")
+            }
             Self::Name { .. } => {
                 "names are like debian:6.18, debian:6.18.15, debian:6.1-amd64, xen:4.17, or a path: \
                  schedlab kernel list --available"

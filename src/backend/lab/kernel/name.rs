@@ -5,6 +5,7 @@ use std::fmt;
 use thiserror::Error;
 
 use super::version;
+use crate::model::mistyped;
 
 const ARCHITECTURE: &str = "-amd64";
 const PREFIX: &str = "debian:";
@@ -193,6 +194,18 @@ impl Name {
         }
     }
 
+    /// The name that somebody meant who mistyped what stands before the version, or left it out.
+    pub fn meant(text: &str) -> Option<String> {
+        let at = text.find(|c: char| c.is_ascii_digit())?;
+        let (family, version) = text.split_at(at);
+        let family = family.trim_end_matches([':', '-', '_', ' ']);
+        let known = [PREFIX, XEN_PREFIX];
+        let words = known.iter().map(|prefix| prefix.trim_end_matches(':'));
+        let word = if family.is_empty() { Some("debian") } else { mistyped(family, words) }?;
+        let name = format!("{word}:{version}");
+        Name::parse(&name).filter(Result::is_ok).map(|_| name)
+    }
+
     fn parse_kernel(text: &str) -> Result<Name, NameFault> {
         let (version, flavour) = text.split_once('-').unwrap_or((text, "cloud"));
         let name = Name::checked(Family::Kernel(Flavour::Cloud), version, NameFault::Version)?;
@@ -274,6 +287,23 @@ impl fmt::Display for Name {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mistyped_family_is_understood_where_its_version_is_one() {
+        let cases = [
+            ("debain:6.12", Some("debian:6.12")),
+            ("Debian-6.12.90-rt", Some("debian:6.12.90-rt")),
+            ("6.18", Some("debian:6.18")),
+            ("xn:4.17", Some("xen:4.17")),
+            ("debain:6", None),
+            ("debain", None),
+            ("ubuntu:22.04", None),
+            ("./bzImage-6.18", None),
+        ];
+        for (text, meant) in cases {
+            assert_eq!(Name::meant(text).as_deref(), meant, "{text}");
+        }
+    }
 
     #[test]
     fn names_have_a_version_and_a_flavour() {
