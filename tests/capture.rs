@@ -75,6 +75,52 @@ fn trace_end(name: &str, pid: u32) -> String {
     )
 }
 
+/// So many threads, each on a CPU of its own, that work for most of the time.
+fn busy(cpus: u32) -> String {
+    let pass = |at_us: u64| {
+        let switch = move |(cpu, at_us, from, left, to): (u32, u64, String, &str, String)| {
+            let (seconds, us) = (at_us / 1_000_000, at_us % 1_000_000);
+            let [from, to] = [from, to].map(|task| task.replace('-', " prev_pid="));
+            let to = to.replace("prev_pid", "next_pid");
+            format!(
+                "x-1 [{cpu:03}] d..2. {seconds}.{us:06}: sched_switch: prev_comm={from} prev_prio=120 \
+                 prev_state={left} ==> next_comm={to} next_prio=120\n"
+            )
+        };
+        let waking = move |cpu: u32| {
+            format!(
+                "<idle>-0 [{cpu:03}] d..2. {}.{:06}: sched_waking: comm=w pid={} prio=120 target_cpu={cpu:03}\n",
+                at_us / 1_000_000,
+                at_us % 1_000_000,
+                100 + cpu
+            )
+        };
+        let (idle, own) =
+            (|cpu: u32| format!("swapper/{cpu}-0"), |cpu: u32| format!("w-{}", 100 + cpu));
+        let wakings = (0..cpus).map(waking);
+        let begins = (0..cpus).map(move |cpu| switch((cpu, at_us + 1, idle(cpu), "R", own(cpu))));
+        let ends = (0..cpus).map(move |cpu| switch((cpu, at_us + 9_000, own(cpu), "S", idle(cpu))));
+        wakings.chain(begins).chain(ends).collect::<String>()
+    };
+    (0..40).map(|number| pass(10_000_000 + number * 10_000)).collect()
+}
+
+#[test]
+fn a_trace_of_more_cpus_than_here_is_said_before_its_replay() {
+    let home = Home::new();
+    home.write("trace.txt", busy(2_000));
+    let said = home.says(3, "capture --from trace.txt -o own.toml --check");
+    for part in [
+        "the trace has 2000 CPUs, and here are ",
+        "no replay here is like it; the plan is",
+        "--backend lab",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains("check: "), "nothing ran: {said}");
+    assert!(home.read("own.toml").contains("count = 2000"));
+}
+
 #[test]
 fn a_trace_of_another_tool_becomes_a_plan() {
     let home = Home::new();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use clap::Args;
 
@@ -16,7 +17,8 @@ use crate::sys::replace::NewFile;
 use crate::sys::sched::{self, Policy};
 use crate::sys::{Host, load};
 
-use super::capture_record::{Recorded, record};
+use super::capture_record::{Recorded, interrupted, record};
+use super::signals::catch_termination;
 use super::{Failure, capture_check, capture_from, score, terminal};
 use crate::model::quoted;
 
@@ -56,6 +58,7 @@ pub struct CaptureArgs {
 }
 
 pub fn run(args: &CaptureArgs) -> Result<(), Failure> {
+    let asked = catch_termination()?;
     if let Some(path) = &args.from {
         let trace = capture_from::read(path)?;
         let tasks = capture_from::chosen(&trace, &args.comm, path)?;
@@ -66,7 +69,7 @@ pub fn run(args: &CaptureArgs) -> Result<(), Failure> {
         let more = "a longer trace shows more";
         let source = Source { trace, tasks, settings, title, unseen, more, said };
         let file = args.output.as_deref().map(begin).transpose()?;
-        return args.finish(&source, file);
+        return args.finish(&source, file, &asked);
     }
     let meant = Meant::new(args)?;
     let period_ns = score::time("--for", &Some(args.period.clone()))?.unwrap_or_default();
@@ -74,9 +77,9 @@ pub fn run(args: &CaptureArgs) -> Result<(), Failure> {
     let shorter =
         |seen_ns: u64| format!("for a shorter time: --for {}ms", (seen_ns / 1_500_000).max(1));
     let check = |score: &Score| check_count(meant.tasks(score).count());
-    let (recorded, ended) = record(&meant.watched, period_ns, check, shorter)?;
+    let (recorded, ended) = record(&meant.watched, period_ns, &asked, check, shorter)?;
     let source = Source::recorded(&meant, recorded, period_ns)?;
-    ended.then(args.finish(&source, file), Ok(()))
+    ended.then(args.finish(&source, file, &asked), Ok(()))
 }
 
 fn begin(path: &Path) -> Result<NewFile, Failure> {
@@ -158,18 +161,27 @@ fn check_count(threads: usize) -> Result<(), Failure> {
 
 impl CaptureArgs {
     /// Writes the plan, and checks it where that is asked for.
-    fn finish(&self, source: &Source, file: Option<NewFile>) -> Result<(), Failure> {
+    fn finish(
+        &self,
+        source: &Source,
+        file: Option<NewFile>,
+        asked: &AtomicBool,
+    ) -> Result<(), Failure> {
         let captured = source.plan(self.names, &[])?;
         self.write(&captured, file)?;
         self.say(&captured, &source.said);
         match &self.output {
+            Some(_) if self.check && asked.load(SeqCst) => Err(interrupted(
+                "interrupted: the plan of what was seen is written, and not checked",
+            )),
             Some(path) if self.check => {
+                capture_check::find_room(path, &captured, &source.trace)?;
                 let wall_ns = source.trace.to_ns.saturating_sub(source.trace.from_ns);
                 let write = |path: &Path, fits: &[Fit]| {
                     let captured = source.plan(self.names, fits)?;
                     write_whole(path, begin(path)?, &captured)
                 };
-                capture_check::check(path, &captured, wall_ns, source.more, write)
+                capture_check::check(path, &captured, wall_ns, source.more, asked, write)
             }
             _ => Ok(()),
         }

@@ -1,13 +1,15 @@
 //! `schedlab capture --check`: the plan is run here and captured again, and both are compared.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use crate::model::{Trace, TraceWhat, TracedTask, Watched, show_duration};
+use crate::model::{Trace, TraceWhat, TracedTask, Watched, quoted, show_duration};
 use crate::plan::{self, Captured, Fit, Likeness};
-use crate::sys::{child, scratch};
+use crate::sys::{child, sched, scratch};
 
-use super::capture_record::{Recorded, part_of, record};
+use super::capture_record::{INTERRUPTED, Recorded, interrupted, part_of, record};
 use super::score::Ended;
 use super::{Failure, table, terminal};
 
@@ -18,24 +20,67 @@ const SETTLE_NS: u64 = 500_000_000;
 /// Replays that show what a replay needs.
 const FITS: usize = 5;
 const FIT_NS: u64 = 3_000_000_000;
-/// The exit code of a run that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
+const UNCHECKED: &str =
+    "interrupted: the plan is written, and nobody knows how like the load it is";
 const MAX_REPLAY_NS: u64 = 10_000_000_000;
+
+/// Fails where the load takes more CPUs than there are here, which a trace of another machine may. Where it had more, a
+/// replay here is under other conditions, which is said before it runs.
+pub fn find_room(path: &Path, captured: &Captured, trace: &Trace) -> Result<(), Failure> {
+    let had: BTreeSet<u32> = trace.events.iter().map(|event| event.cpu).collect();
+    let here = sched::affinity(0).map_or(0, |cpus| cpus.len());
+    let threads: u32 = captured.roles.iter().map(|role| role.threads).sum();
+    // Fewer threads than CPUs never need more of them.
+    if had.len() <= here || threads as usize <= here {
+        return Ok(());
+    }
+    let text = format!("the trace has {} CPUs, and here are {here}", had.len());
+    let path = quoted(&path.display().to_string());
+    let hint = format!(
+        "in a lab with as many: [lab] with cpus = {} in the plan, and schedlab run {path} --backend lab",
+        had.len()
+    );
+    let taken: f64 = captured.roles.iter().map(|role| role.profile.cpus).sum();
+    if taken > here as f64 {
+        let text =
+            format!("{text}, and the load takes {taken:.2} of them: no replay here is like it");
+        return Err(Failure::here(format!("{text}; the plan is written"), hint));
+    }
+    terminal::message(&format!("note: {text}: more threads wait for each of them here; {hint}"));
+    Ok(())
+}
 
 /// Prints how like the load, which took so long, the replay of its plan is. Short replays before it show what the replay
 /// itself needs of a CPU, and which wakeups it lacks; `write` writes the plan that makes up for that to a file. `more`
-/// says how to see more of the load.
+/// says how to see more of the load. It ends soon after `asked` says so.
 pub fn check(
     path: &Path,
     captured: &Captured,
     wall_ns: u64,
     more: &str,
+    asked: &AtomicBool,
+    write: impl Fn(&Path, &[Fit]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let checked = fit_and_compare(path, captured, wall_ns, more, asked, write);
+    // A replay that was interrupted has an error of its own, or seems to be unlike the load.
+    if asked.load(SeqCst) { Err(interrupted(UNCHECKED)) } else { checked }
+}
+
+fn fit_and_compare(
+    path: &Path,
+    captured: &Captured,
+    wall_ns: u64,
+    more: &str,
+    asked: &AtomicBool,
     write: impl Fn(&Path, &[Fit]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let replay_ns = wall_ns.clamp(1_000_000_000, MAX_REPLAY_NS) / 1_000_000 * 1_000_000;
-    write(path, &best_fits(captured, replay_ns.min(FIT_NS), &write)?)?;
+    write(path, &best_fits(captured, replay_ns.min(FIT_NS), asked, &write)?)?;
     terminal::message(&format!("check: the plan runs here for {}", show_duration(replay_ns)));
-    let rows = compare(path, captured, replay_ns)?;
+    let rows = compare(path, captured, replay_ns, asked)?;
+    if asked.load(SeqCst) {
+        return Ok(());
+    }
     let score = plan::likeness_score(&rows);
     let (table, time) = (render(&rows), show_duration(replay_ns));
     let least = plan::worst_role(&rows).map_or(String::new(), |row| {
@@ -53,6 +98,7 @@ pub fn check(
 fn best_fits(
     captured: &Captured,
     replay_ns: u64,
+    asked: &AtomicBool,
     write: &impl Fn(&Path, &[Fit]) -> Result<(), Failure>,
 ) -> Result<Vec<Fit>, Failure> {
     let folder = scratch::Folder::new(None)?;
@@ -63,7 +109,7 @@ fn best_fits(
         let time = show_duration(replay_ns);
         terminal::message(&format!("check: fit {number} of {FITS}, a replay of {time}"));
         write(&path, &fits)?;
-        let rows = compare(&path, captured, replay_ns)?;
+        let rows = compare(&path, captured, replay_ns, asked)?;
         let score = plan::likeness_score(&rows);
         terminal::message(&format!("check: fit {number} is {score:.2} like the load"));
         if score > best_score {
@@ -75,9 +121,14 @@ fn best_fits(
 }
 
 /// Runs the plan, and compares each role.
-fn compare(path: &Path, captured: &Captured, replay_ns: u64) -> Result<Vec<Likeness>, Failure> {
+fn compare(
+    path: &Path,
+    captured: &Captured,
+    replay_ns: u64,
+    asked: &AtomicBool,
+) -> Result<Vec<Likeness>, Failure> {
     let folder = scratch::Folder::new(None)?;
-    let Recorded { trace, score } = replay(path, folder.path(), replay_ns)?;
+    let Recorded { trace, score } = replay(path, folder.path(), replay_ns, asked)?;
     let named = |name: &String| captured.roles.iter().any(|role| role.profile.name == *name);
     // Workers are threads of the runner, and never its first one.
     let tasks = score.tasks.iter().filter(|task| task.tid != task.pid && named(&task.name));
@@ -92,7 +143,12 @@ fn compare(path: &Path, captured: &Captured, replay_ns: u64) -> Result<Vec<Liken
     Ok(pairs.map(|(role, replay)| Likeness::new(role.profile.clone(), replay)).collect())
 }
 
-fn replay(path: &Path, folder: &Path, replay_ns: u64) -> Result<Recorded, Failure> {
+fn replay(
+    path: &Path,
+    folder: &Path,
+    replay_ns: u64,
+    asked: &AtomicBool,
+) -> Result<Recorded, Failure> {
     let own = std::env::current_exe()?;
     let store = folder.join("check.db");
     let words = [
@@ -108,12 +164,10 @@ fn replay(path: &Path, folder: &Path, replay_ns: u64) -> Result<Recorded, Failur
     let limit_ns = replay_ns + 20_000_000_000;
     let shorter = |_| "fewer threads, or without --check: the plan is written".to_string();
     let watched = Watched::Command(words.to_vec());
-    let (recorded, ended) = record(&watched, limit_ns, |_| Ok(()), shorter)?;
+    let (recorded, ended) = record(&watched, limit_ns, asked, |_| Ok(()), shorter)?;
     match ended {
         Ended::Command(status) if child::exit_code(status) == INTERRUPTED => {
-            let text = "interrupted: the plan is written, and nobody knows how like the load it is";
-            let why = Failure::here(text, "schedlab help capture");
-            Err(Failure::Command { code: INTERRUPTED, why: Some(Box::new(why)) })
+            Err(interrupted(UNCHECKED))
         }
         _ => Ok(recorded),
     }
@@ -171,4 +225,24 @@ fn render(rows: &[Likeness]) -> String {
         &table::Columns { fixed: &header, ..Default::default() },
         terminal::width(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_that_is_to_end_runs_no_replay_and_says_what_is_there() {
+        let captured = Captured { text: String::new(), roles: Vec::new(), window_ns: 1 };
+        let writes = std::cell::Cell::new(0);
+        let write = |_: &Path, _: &[Fit]| {
+            writes.set(writes.get() + 1);
+            Ok(())
+        };
+        let asked = AtomicBool::new(true);
+        let path = Path::new("load.toml");
+        let ended = check(path, &captured, 1_000_000_000, "more", &asked, write).unwrap_err();
+        assert!(matches!(ended, Failure::Command { code: INTERRUPTED, .. }), "{ended}");
+        assert_eq!(writes.get(), 1, "the first fit alone");
+    }
 }

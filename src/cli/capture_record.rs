@@ -1,5 +1,7 @@
 //! The recording of `schedlab capture`: every switch and wakeup of some seconds, or why there is none.
 
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
 use crate::model::{Score, Trace, Watched};
 use crate::probe::sched::{Level, SessionConfig};
 use crate::report::clean;
@@ -15,17 +17,27 @@ const SOURCE: &str = "bpf";
 /// How much more room for events there is than a usual load needs.
 const ROOM: u64 = 4;
 
+/// The exit code of what Ctrl-C ended.
+pub const INTERRUPTED: u8 = 130;
+
 /// All that was seen of a time.
 pub struct Recorded {
     pub trace: Trace,
     pub score: Score,
 }
 
-/// Records events for a time, at most until what is watched has ended. `check` refuses what would be too much for a
+pub fn interrupted(text: &str) -> Failure {
+    let why = Failure::here(text, "schedlab help capture");
+    Failure::Command { code: INTERRUPTED, why: Some(Box::new(why)) }
+}
+
+/// Records events for a time, at most until what is watched has ended; nothing where `asked` says to end before it
+/// begins. `check` refuses what would be too much for a
 /// shorter time, too; `shorter` is the hint where too many events come, from the time that there is room for.
 pub fn record(
     watched: &Watched,
     period_ns: u64,
+    asked: &AtomicBool,
     check: impl Fn(&Score) -> Result<(), Failure>,
     shorter: impl Fn(u64) -> String,
 ) -> Result<(Recorded, Ended), Failure> {
@@ -34,6 +46,9 @@ pub fn record(
     let mut telemetry = Telemetry::open(&config, Some(SOURCE));
     if !telemetry.board.is_counting() {
         return Err(no_source(&telemetry.board.score(watched.clone())));
+    }
+    if asked.load(SeqCst) {
+        return Err(interrupted("interrupted: nothing was recorded"));
     }
     let ended = score::count(watched, Some(period_ns), &mut telemetry)?;
     let trace = telemetry.board.counted.trace.take();

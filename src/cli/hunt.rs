@@ -347,7 +347,7 @@ impl Hunt<'_> {
     }
 
     fn watch(&mut self, text: String, on_run: &mut dyn FnMut(WatchedRun)) -> Result<(), Failure> {
-        let text = PlanText { name: "schedlab hunt".to_string(), text };
+        let text = PlanText::new("schedlab hunt", text);
         let request = WatchRequest { text, kernel: None, seeds: None, traced: false };
         let watcher = &mut self.kernels[self.at].watchers[0];
         Ok(watcher.watch(request, self.stop, on_run).map(drop)?)

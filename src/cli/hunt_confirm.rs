@@ -185,7 +185,7 @@ mod tests {
                 "schema = 1\n[measure]\nduration = \"2s\"\nwindow = \"{window}\"\n{turns}\n\
                  [[variant]]\nname = \"a\"\n{knob}\n[[workload]]\nuse = \"spin\"\n"
             );
-            let text = PlanText { name: "case.toml".to_string(), text };
+            let text = PlanText::new("case.toml", text);
             let kernels: Vec<String> = kernels.iter().map(|kernel| kernel.to_string()).collect();
             check_case(&text, &kernels).map_err(|failure| failure.to_string())
         };

@@ -19,7 +19,7 @@ const MAX_BYTES: u64 = 1 << 20;
 
 /// Measures a case as a plan that is stored, tagged, with a note: its runs are cached, so that this takes no time.
 pub fn store_case(text: String, note: String) -> Result<(), Failure> {
-    let text = PlanText { name: "schedlab hunt".to_string(), text };
+    let text = PlanText::new("schedlab hunt", text);
     let backend = Some(SampledPlan::LAB.to_string());
     let request = Request { plan: PlanSource::Text(text), backend, ..Request::default() };
     let Preparation::Ready(prepared) = session::prepare(request)? else { return Ok(()) };

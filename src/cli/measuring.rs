@@ -40,7 +40,7 @@ pub struct Shown<'a> {
 }
 
 pub fn print_text(request: &Request) -> Result<(), Failure> {
-    let PlanText { name, text } = session::plan_text(request)?;
+    let PlanText { name, text, .. } = session::plan_text(request)?;
     // A run is refused in the same words. What another machine may have is not asked here.
     plan::check(&name, &text, session::known())?;
     Ok(write!(io::stdout().lock(), "{text}")?)

@@ -64,7 +64,7 @@ pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
             "plan-power is about metrics that decide; `--metric all` adds those that explain";
         return Err(Failure::usage(text, "--metric NAME, or --metric '*'"));
     }
-    let PlanText { name, text } = load_or_stored(&args.plan, &args.db)?;
+    let PlanText { name, text, .. } = load_or_stored(&args.plan, &args.db)?;
     let lab = machine::lab_of_plan(&name, &text, None, false, &args.db)?;
     let backend = make_backend(&args.backend, &lab, Mode::default(), None, false, &args.db)?;
     let environment = backend.environment();

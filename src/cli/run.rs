@@ -159,17 +159,16 @@ impl RunArgs {
         }
         self.check_command()?;
         match (command, &self.plan) {
-            (Some(text), None) => {
-                Ok(PlanSource::Text(PlanText { name: command_plan::SOURCE.to_string(), text }))
-            }
+            (Some(text), None) => Ok(PlanSource::Text(PlanText::new(command_plan::SOURCE, text))),
             (Some(_), Some(plan)) => {
                 let text = format!("the plan `{}` and a command", clean(plan));
                 Err(Failure::usage(text, "one of them: schedlab run -- COMMAND"))
             }
             (None, Some(plan)) if self.command.has_variants() => {
-                let PlanText { name, text } = session::load_or_stored(plan, &self.db)?;
-                let name = format!("{name} with --variant");
-                Ok(PlanSource::Text(PlanText { name, text: self.command.added_to(&text)? }))
+                let read = session::load_or_stored(plan, &self.db)?;
+                let name = format!("{} with --variant", read.name);
+                let text = self.command.added_to(&read.text)?;
+                Ok(PlanSource::Text(PlanText { name, text, ..read }))
             }
             (None, None) if self.command.has_variants() => {
                 let text = "--variant: neither a plan nor a command";

@@ -203,7 +203,7 @@ fn check(file: &BenchFile) -> Result<(), Failure> {
 }
 
 fn variants_of(named: &str) -> Result<Vec<Variant>, Failure> {
-    let PlanText { name, text } = session::load(named)?;
+    let PlanText { name, text, .. } = session::load(named)?;
     Ok(plan::parse(&name, &text, None, crate::session::known())?.variants)
 }
 

@@ -133,13 +133,13 @@ impl TryArgs {
 
 pub fn run(args: &TryArgs) -> Result<(), Failure> {
     let asked = Asked::from_args(args)?;
-    let PlanText { name, text } = session::load(&args.plan)?;
+    let PlanText { name, text, rt_app } = session::load(&args.plan)?;
     let text = plan::with_kernels(&text, &asked.variants(), args.seeds)?;
     if args.print {
         print!("{text}");
         return Ok(());
     }
-    let request = args.request(PlanText { name, text });
+    let request = args.request(PlanText { name, text, rt_app });
     // Errors are reported before the compiler runs.
     session::check(&request)?;
     args.output.check_file(args.patches.iter().map(PathBuf::as_path))?;

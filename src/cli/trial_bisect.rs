@@ -58,7 +58,7 @@ pub fn run(args: &TryArgs, tree: &Path, ends: &[String]) -> Result<(), Failure> 
         let text = format!("no commit lies between {good} and {bad}");
         return Err(Failure::usage(text, "the good revision is the older one: --bisect GOOD BAD"));
     }
-    let PlanText { name, text } = session::load(&args.plan)?;
+    let PlanText { name, text, .. } = session::load(&args.plan)?;
     let seeds = match args.seeds {
         Some(seeds) => seeds,
         None => plan::lab(&name, &text, None)?.seeds,
@@ -128,7 +128,7 @@ impl Bisection<'_> {
             Some(workload) => plan::with_workload(&text, workload)?,
             None => text,
         };
-        let request = self.args.request(PlanText { name: self.name.clone(), text });
+        let request = self.args.request(PlanText::new(self.name.clone(), text));
         let id = self.args.measure(request)?;
         let store = self.args.db.open_read_only()?;
         trial::against(self.args, &store, &id, [GOOD, variant])

@@ -211,6 +211,14 @@ impl PlanErrors {
         &self.errors
     }
 
+    pub fn map(self, change: impl FnMut(PlanError) -> PlanError) -> PlanErrors {
+        PlanErrors { errors: self.errors.into_iter().map(change).collect() }
+    }
+
+    pub fn into_first(self) -> Option<PlanError> {
+        self.errors.into_iter().next()
+    }
+
     /// Each error with its line of the plan, a caret and a hint. If there are very many errors, the first
     /// ones are drawn and the rest is counted.
     pub fn render(&self) -> String {

@@ -55,7 +55,8 @@ pub use fields::{
 pub use order::{cells, round_order};
 pub use program::{programs, read as read_program, used, with_files as with_program_files};
 pub use rt_app::{
-    from_rt_app, is_rt_app, rt_app_difference, rt_app_files, to_rt_app, with_rt_app_files,
+    at_rt_app, from_rt_app, is_rt_app, rt_app_difference, rt_app_files, to_rt_app,
+    with_rt_app_files,
 };
 pub use scale::{ChangeError, scaled};
 pub use schema::json_schema;

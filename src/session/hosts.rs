@@ -47,7 +47,7 @@ pub fn measure(
     let _running = running::hold(&id)?;
     let config = fleet.config(&id, request)?;
     let hosts = match &plan {
-        Some(PlanText { name, text }) => {
+        Some(PlanText { name, text, .. }) => {
             Hosts::begin(config, (&file_name(name), text), words_on_hosts(request))
         }
         None => Hosts::resume(config),

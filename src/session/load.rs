@@ -28,6 +28,22 @@ pub struct PlanText {
     /// Names the plan in messages.
     pub name: String,
     pub text: String,
+    /// The files of rt-app that it was made of, with their texts.
+    pub rt_app: Vec<(String, String)>,
+}
+
+impl PlanText {
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> PlanText {
+        PlanText { name: name.into(), text: text.into(), rt_app: Vec::new() }
+    }
+
+    /// An error of this plan, at its place in a file of rt-app if it is about one.
+    pub(super) fn placed(&self, error: SessionError) -> SessionError {
+        match error {
+            SessionError::Plan(errors) => plan::at_rt_app(errors, &self.text, &self.rt_app).into(),
+            other => other,
+        }
+    }
 }
 
 /// As [`load`], or the text of a stored plan.
@@ -38,14 +54,14 @@ pub fn load_or_stored(named: &str, db: &Database) -> Result<PlanText, SessionErr
     let store = db.open_read_only()?;
     let id = db.plan(named, &store.plan_heads()?)?.id.clone();
     let text = store.source(&id)?;
-    Ok(PlanText { name: format!("plan={id}"), text })
+    Ok(PlanText::new(format!("plan={id}"), text))
 }
 
 /// A built-in plan by name, else a file, which may be one of rt-app.
 pub fn load(named: &str) -> Result<PlanText, SessionError> {
     if let Some(builtin) = plan::builtin(named) {
         let name = format!("built-in plan {}", builtin.name);
-        return Ok(PlanText { name, text: builtin.text.to_string() });
+        return Ok(PlanText::new(name, builtin.text));
     }
     let read = read_plan(Path::new(named));
     let text = read.map_err(|error| {
@@ -66,10 +82,11 @@ pub fn load(named: &str) -> Result<PlanText, SessionError> {
     }
     if plan::is_rt_app(named, &text) {
         let name = format!("{named} as a plan, which --print shows");
-        return Ok(PlanText { name, text: plan::from_rt_app(named, &text)? });
+        let made = plan::from_rt_app(named, &text)?;
+        return Ok(PlanText { name, text: made, rt_app: vec![(named.to_string(), text)] });
     }
-    let text = with_rt_app(named, text)?;
-    Ok(PlanText { name: named.to_string(), text: with_programs(named, text)? })
+    let (text, rt_app) = with_rt_app(named, text)?;
+    Ok(PlanText { name: named.to_string(), text: with_programs(named, text)?, rt_app })
 }
 
 /// A file that a plan names, with its text. `hint`: where it is not there.
@@ -89,13 +106,13 @@ fn read_next_to(
     })
 }
 
-/// With the sets of the files of rt-app that it names.
-fn with_rt_app(named: &str, text: String) -> Result<String, SessionError> {
+/// With the sets of the files of rt-app that it names, and these.
+fn with_rt_app(named: &str, text: String) -> Result<(String, Vec<(String, String)>), SessionError> {
     let what =
         ("file of rt-app", "use = \"app.json\" is a file next to the plan; schedlab help rt-app");
     let files = plan::rt_app_files(&text).into_iter();
     let files = files.map(|file| read_next_to(named, what, file)).collect::<Result<Vec<_>, _>>()?;
-    Ok(plan::with_rt_app_files(&text, &files)?)
+    Ok((plan::with_rt_app_files(&text, &files)?, files))
 }
 
 /// With the programs that it names by files next to it.

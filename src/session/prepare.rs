@@ -66,7 +66,7 @@ pub fn plan_text(request: &Request) -> Result<PlanText, SessionError> {
     let Some(scale) = &request.scale else { return Ok(found) };
     // Another text with other lines, which `--print` shows.
     let name = format!("{}, scale {}", found.name, clean(scale));
-    Ok(PlanText { text: plan::scaled(&found.text, scale)?, name })
+    Ok(PlanText { text: plan::scaled(&found.text, scale)?, name, ..found })
 }
 
 /// Fails where the plan or what is asked of it is wrong. Its kernels need not be there.
@@ -87,6 +87,15 @@ struct Planned {
 
 /// `kept`: a lab that has run plans before.
 fn planned(
+    request: &Request,
+    text: &PlanText,
+    will_run: bool,
+    kept: Option<Box<dyn Backend>>,
+) -> Result<Planned, SessionError> {
+    planned_as_written(request, text, will_run, kept).map_err(|error| text.placed(error))
+}
+
+fn planned_as_written(
     request: &Request,
     text: &PlanText,
     will_run: bool,

@@ -215,7 +215,7 @@ impl Hunt<'_> {
         let stem = path.with_extension("");
         let name = stem.file_name().unwrap_or_default().to_string_lossy();
         let title = format!("{name}: {fault_title} on {}", self.target());
-        let text = PlanText { name: "schedlab hunt".to_string(), text: held.text.clone() };
+        let text = PlanText::new("schedlab hunt", held.text.clone());
         let request = WatchRequest { text, kernel: None, seeds: None, traced: true };
         let watcher = &mut self.kernels[self.at].watchers[0];
         let traced = match trace(watcher, request, 1, fault, &stem, &title, self.stop)? {

@@ -7,6 +7,7 @@ mod event;
 mod export;
 mod json;
 mod object;
+mod origin;
 mod task;
 mod within;
 
@@ -24,6 +25,7 @@ use event::Common;
 pub use export::{difference as rt_app_difference, to_rt_app};
 use json::{Json, Node};
 use object::Object;
+pub use origin::at_rt_app;
 use task::{Defaults, Set};
 pub use within::{rt_app_files, with_rt_app_files};
 
@@ -174,7 +176,8 @@ fn with_forks(set: Set, common: &Common, is_known: bool) -> Vec<Set> {
         keys.push(("forked", Value::from(set.name.clone())));
         let name = format!("{}-forks", set.name);
         let (task, steps, knobs) = (set.task.clone(), set.steps.clone(), set.knobs.clone());
-        Set { task, name, count: count as i64, steps, knobs, keys, ..set }
+        let span = set.span.clone();
+        Set { task, span, name, count: count as i64, steps, knobs, keys, ..set }
     });
     Some(set).filter(|set| set.count > 0).into_iter().chain(forks).collect()
 }
@@ -201,7 +204,7 @@ fn plan_text(file: &str, duration_s: Option<i64>, sets: &[Set]) -> String {
         if set.task != set.name {
             text += &format!("# {}\n", clean(&set.task));
         }
-        text += &(keys(set, true).join("\n") + "\n");
+        text += &(set_text(set, true) + "\n");
     }
     for path in groups(sets) {
         text += &format!("\n[cgroup.{}]\n", path.replace('/', "."));
@@ -229,6 +232,15 @@ fn keys(set: &Set, is_wide: bool) -> Vec<String> {
         format!("steps = [{}]", steps.join(", "))
     });
     keys
+}
+
+/// A set as it stands in a plan.
+fn set_text(set: &Set, is_wide: bool) -> String {
+    if is_wide {
+        keys(set, true).join("\n")
+    } else {
+        format!("{{ {} }}", keys(set, false).join(", "))
+    }
 }
 
 /// The paths of the cgroups that sets are in.

@@ -48,8 +48,9 @@ pub struct Defaults {
 
 /// A task as a worker set.
 pub struct Set {
-    /// The name in the file.
+    /// The name in the file, and its place.
     pub task: String,
+    pub span: Range<usize>,
     pub name: String,
     pub count: i64,
     pub delay_us: i64,
@@ -337,7 +338,8 @@ pub fn set(
     let knobs = own.knobs(defaults.policy, &member.span, faults);
     let mut keys = defaults.keys(&steps);
     keys.extend(own.taskgroup.map(|(path, _)| ("cgroup", Value::from(path))));
-    Some(Set { task: member.key.clone(), name, count, delay_us, loops, steps, knobs, keys })
+    let (task, span) = (member.key.clone(), member.span.clone());
+    Some(Set { task, span, name, count, delay_us, loops, steps, knobs, keys })
 }
 
 /// How often, with which scheduling, and the steps of its events.
@@ -444,12 +446,26 @@ fn events(
     for member in members {
         match event_of(&member.key) {
             Some(event) => {
-                steps.extend(common.steps(member, event, place, faults).unwrap_or_default());
+                let own = common.steps(member, event, place, faults).unwrap_or_default();
+                match &own[..] {
+                    // rt-app's own examples lock around a `sync`, which its manual says locks by itself.
+                    [lock, within @ .., _] if event == "sync" && is_held(lock, &steps) => {
+                        steps.extend_from_slice(within);
+                    }
+                    _ => steps.extend(own),
+                }
             }
             None => object::unknown(member, what, known, faults),
         }
     }
     steps
+}
+
+/// Whether these steps end with the lock that this step locks.
+fn is_held(lock: &str, steps: &[String]) -> bool {
+    let last = |is_it: &dyn Fn(&str) -> bool| steps.iter().rposition(|step| is_it(step));
+    let unlock = format!("un{lock}");
+    last(&|step| step == lock) > last(&|step| step == unlock)
 }
 
 fn note_size(steps: &[String], member: &Member, faults: &mut Faults) {

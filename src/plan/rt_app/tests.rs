@@ -344,3 +344,63 @@ fn a_plan_has_the_sets_of_the_files_that_its_workloads_name() {
     let wrong = with_rt_app_files(plan, &[("dir/app.json".to_string(), "{ 3".to_string())]);
     assert!(wrong.unwrap_err().to_string().starts_with("dir/app.json:1:3"));
 }
+
+#[test]
+fn an_error_of_the_plan_is_at_the_task_that_it_is_about() {
+    let file = "{ \"tasks\" : {\n \"one\" : { \"run\" : 10 },\n \"two\" : { \"run\" : 10,\n  \
+                \"delay\" : 2000000, \"sleep\" : 10 } },\n \"global\" : { \"duration\" : 1 } }";
+    let files = [("dir/app.json".to_string(), file.to_string())];
+    let named = "schema = 1\n[measure]\nduration = \"1s\"\n[[workload]]\nname = \"a\"\nuse = \"dir/app.json\"\n";
+    let plans =
+        [from_rt_app("dir/app.json", file).unwrap(), with_rt_app_files(named, &files).unwrap()];
+    for made in plans {
+        let found = plan::parse("p.toml", &made, None, Default::default()).unwrap_err();
+        let placed = at_rt_app(found, &made, &files).render();
+        for part in ["dir/app.json:3:2", "3 |  \"two\"", "^^^^^ this task"] {
+            assert!(placed.contains(part), "{part}: {placed}");
+        }
+    }
+    let made = from_rt_app("dir/app.json", file).unwrap();
+    let other = made.replace("schema = 1", "schema = 1\nunknown = 3");
+    let found = plan::parse("p.toml", &other, None, Default::default()).unwrap_err();
+    let placed = at_rt_app(found, &other, &files).to_string();
+    assert!(placed.starts_with("p.toml:"), "an error that is of no task stays: {placed}");
+    let at_steps = made.replace("\"burn 10us\",\n  \"sleep", "\"brn 10us\",\n  \"sleep");
+    let found = plan::parse("p.toml", &at_steps, None, Default::default()).unwrap_err();
+    assert!(!at_rt_app(found, &at_steps, &files).to_string().contains("app.json"), "other text");
+}
+
+#[test]
+fn cgroups_of_a_file_join_those_of_the_plan_however_they_are_written() {
+    let file = r#"{ "tasks" : { "a" : { "run" : 10, "taskgroup" : "/x/y" } } }"#;
+    let files = [("app.json".to_string(), file.to_string())];
+    let cases = [
+        "",
+        "cgroup = {}\n",
+        "cgroup = { x = { y = { weight = 50 } } }\n",
+        "cgroup = { x = { weight = 50 } }\n",
+        "cgroup.x = { weight = 50 }\n",
+        "cgroup = { x = { y = {} } }\n",
+        "cgroup = { x.y.weight = 50 }\n",
+    ];
+    for own in cases {
+        let plan = format!("schema = 1\n{own}[[workload]]\nname = \"w\"\nuse = \"app.json\"\n");
+        let whole = with_rt_app_files(&plan, &files).unwrap();
+        let parsed = plan::parse("p.toml", &whole, None, Default::default());
+        let parsed = parsed.unwrap_or_else(|errors| panic!("{errors}\n{whole}"));
+        let set = &parsed.works[0].sets[0];
+        assert_eq!(set.cgroup.as_ref().map(ToString::to_string).as_deref(), Some("x/y"), "{whole}");
+        assert_eq!(whole.lines().nth(2).is_some(), plan.lines().nth(2).is_some());
+    }
+}
+
+#[test]
+fn a_sync_does_not_lock_what_its_thread_has() {
+    let sync = "\"sync\" : { \"ref\" : \"c\", \"mutex\" : \"m\" }";
+    let held = task(&format!("\"lock\" : \"m\", {sync}, \"unlock\" : \"m\", {sync}, \"run\" : 1"));
+    let own = &steps(&held)[0].1;
+    let pair = "lock m,signal c,wait c m,unlock m";
+    assert_eq!(own, &format!("{pair},{pair},burn 1us"));
+    let other = task(&format!("\"lock\" : \"n\", {sync}, \"unlock\" : \"n\", \"run\" : 1"));
+    assert_eq!(steps(&other)[0].1, format!("lock n,{pair},unlock n,burn 1us"));
+}

@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 use crate::plan::error::{Faults, PlanErrors};
 use crate::plan::fields::MAX_TEXT_BYTES;
 
-use super::{RT_APP, groups, keys, read};
+use super::{RT_APP, groups, read, set_text};
 
 /// The files of rt-app that the workloads of a plan name, each once.
 pub fn rt_app_files(plan: &str) -> BTreeSet<String> {
@@ -21,7 +21,7 @@ pub fn with_rt_app_files(plan: &str, files: &[(String, String)]) -> Result<Strin
     let mut tables: BTreeMap<&str, String> = BTreeMap::new();
     for (name, text) in files {
         let (_, sets) = read(name, text)?;
-        let own = sets.iter().map(|set| format!("{{ {} }}", keys(set, false).join(", ")));
+        let own = sets.iter().map(|set| set_text(set, false));
         tables.insert(name, format!("set = [{}]", own.collect::<Vec<_>>().join(", ")));
         cgroups.extend(groups(&sets).into_iter().map(str::to_string));
     }
@@ -42,15 +42,32 @@ pub fn with_rt_app_files(plan: &str, files: &[(String, String)]) -> Result<Strin
             whole.replace_range(span, tables);
         }
     }
-    let own: toml::Table = plan.parse().unwrap_or_default();
-    let is_there = |path: &String| {
-        let mut names = path.split('/');
-        names.try_fold(own.get("cgroup")?, |table, name| table.get(name))
-    };
-    for path in cgroups.iter().filter(|path| is_there(path).is_none()) {
-        whole = format!("{}\n\n[cgroup.{}]\n", whole.trim_end(), path.replace('/', "."));
+    for path in &cgroups {
+        whole = with_cgroup(whole, path);
     }
     Ok(whole)
+}
+
+/// The plan with this cgroup, if it does not have it. What is written in braces takes no table of its own behind it.
+fn with_cgroup(plan: String, path: &str) -> String {
+    let names: Vec<&str> = std::iter::once("cgroup").chain(path.split('/')).collect();
+    let place = DeTable::parse(&plan).ok().and_then(|document| {
+        let mut at = (document.get_ref(), 0..0);
+        for (depth, name) in names.iter().enumerate() {
+            match at.0.get(*name).map(|value| (value.get_ref(), value.span())) {
+                Some((DeValue::Table(table), span)) => at = (table, span),
+                _ => return Some((depth, at.1, at.0.is_empty())),
+            }
+        }
+        None
+    });
+    let Some((depth, span, is_empty)) = place else { return plan };
+    if plan[span.clone()].starts_with('{') {
+        let (before, after) = plan.split_at(span.start + 1);
+        let comma = if is_empty { "" } else { "," };
+        return format!("{before} {} = {{}}{comma}{after}", names[depth..].join("."));
+    }
+    format!("{}\n\n[{}]\n", plan.trim_end(), names.join("."))
 }
 
 /// Each file, and the place of the key that names it.
