@@ -241,7 +241,7 @@ fn invent(
     let (params, pool) = (&set.params, Pool::new(cpus, &[]));
     let request = Request {
         params,
-        count: set.count,
+        count: set.max_count(),
         kind: set.kind,
         pool: &pool,
         seed: spec.seed,

@@ -348,7 +348,7 @@ mod tests {
             ("nice".to_string(), Value::Int(5)),
         ];
         cell.work.sets[0].changes =
-            vec![SetChange { at_ns: 450 * MS, knobs: knobs.into(), cgroup: None }];
+            vec![SetChange { at_ns: 450 * MS, knobs: knobs.into(), cgroup: None, count: None }];
         let path: CgroupPath = "g".parse().unwrap();
         cell.work.sets[1].cgroup = Some(path.clone());
         let limit = |percent| [("cgroup-max".to_string(), Value::Percent(percent))].into();

@@ -5,18 +5,19 @@
 //! at = "1s"
 //! knobs = { nice = 5 }      # as of a set
 //! cgroup = "web"
+//! count = 3                 # the first three of its workers
 //! ```
 
 use std::collections::BTreeMap;
 use std::iter::once;
 
-use crate::model::{CgroupPath, CpuSet, SetChange, Value, Variant, WorkerKind, WorkerSet};
+use crate::model::{CgroupPath, CpuSet, Params, SetChange, Value, Variant, WorkerKind, WorkerSet};
 use crate::variant;
-use crate::workload::Spec;
+use crate::workload::{self, Spec, Workload};
 
 use super::cgroups::Cgroups;
 use super::error::Faults;
-use super::fields::{AT, CGROUP, CHANGE, Words};
+use super::fields::{AT, CGROUP, CHANGE, CHANGE_COUNT, Words};
 use super::knobs::Knobs;
 use super::moments::changes;
 use super::table::{Span, Table, quoted_start};
@@ -29,6 +30,8 @@ struct Written {
     at_ns: u64,
     knobs: Knobs,
     cgroup: Option<CgroupPath>,
+    /// With its place.
+    count: Option<(u32, Span)>,
     /// The place of the whole change.
     span: Span,
 }
@@ -91,8 +94,40 @@ impl SetChanges {
         }
     }
 
-    /// Notes changes of workers that are guests. Whether there are none.
+    /// Notes changes that workers of this kind cannot go through. Whether there are none.
     pub fn check_kind(&self, set: &WorkerSet, faults: &mut Faults) -> bool {
+        self.check_guests(set, faults) && self.check_count(set, faults)
+    }
+
+    fn check_count(&self, set: &WorkerSet, faults: &mut Faults) -> bool {
+        let count = self.0.iter().find_map(|change| change.count.as_ref());
+        let Some((_, span)) = count else { return true };
+        let can_rest = |own: &dyn Workload| own.can_rest(&set.params);
+        let is_burst = set.phase.is_some_and(|phase| phase.ops.is_some());
+        let (why, hint) = if is_burst {
+            let why = "each worker of a burst has operations to do".to_string();
+            (why, "leave out `ops`, or `count` in the change".to_string())
+        } else if workload::find(&set.workload).is_some_and(can_rest) {
+            return true;
+        } else {
+            let all = workload::registry().iter();
+            let names = all.filter(|own| own.can_rest(&Params::new())).map(|own| own.spec().name);
+            let names: Vec<&str> = names.collect();
+            let why = format!("they need each other under `{}` with these keys", set.workload);
+            let hint = format!(
+                "that of {} can, and of steps without `forked`, absolute timers, waits for other workers and \
+                 locks that are kept from phase to phase",
+                names.join(", ")
+            );
+            (why, hint)
+        };
+        let name = quoted_start(&set.name);
+        let message = format!("the number of workers of {name} cannot change: {why}");
+        faults.add(span, message, "not of this set", hint);
+        false
+    }
+
+    fn check_guests(&self, set: &WorkerSet, faults: &mut Faults) -> bool {
         let is_guest = matches!(set.kind, WorkerKind::Guests | WorkerKind::GuestsOrProcesses);
         let Some(first) = self.0.first().filter(|_| is_guest) else { return true };
         let message =
@@ -102,10 +137,11 @@ impl SetChanges {
     }
 
     pub fn all(&self) -> Vec<SetChange> {
-        let change = |Written { at_ns, knobs, cgroup, .. }: &Written| SetChange {
+        let change = |Written { at_ns, knobs, cgroup, count, .. }: &Written| SetChange {
             at_ns: *at_ns,
             knobs: knobs.values.clone(),
             cgroup: cgroup.clone(),
+            count: count.as_ref().map(|(count, _)| *count),
         };
         self.0.iter().map(change).collect()
     }
@@ -114,21 +150,18 @@ impl SetChanges {
 impl Written {
     fn take(at_ns: u64, mut table: Table, context: &Context, faults: &mut Faults) -> Written {
         let span = table.span.clone();
-        let is_empty = !["knobs", CGROUP, "count"].iter().any(|key| table.has(key));
+        let is_empty = !["knobs", CGROUP, CHANGE_COUNT.name].iter().any(|key| table.has(key));
         let knobs = Knobs::take_of_set(&mut table, context.words, faults);
         let cgroup = context.cgroups.take_of_set(&mut table, faults);
-        if let Some(entry) = table.take("count") {
-            let hint =
-                "more of them are a set of their own with at = \"1s\", fewer one with for = \"1s\"";
-            faults.add(&entry.key_span, "the number of workers does not change", "not here", hint);
-        }
+        let count = table.take_value(&CHANGE_COUNT, faults);
+        let count = count.and_then(|(value, span)| Some((value.as_int()? as u32, span)));
         let before = faults.len();
-        table.finish(&[AT, "knobs", CGROUP], "a change of a worker set", faults);
+        table.finish(&[AT, "knobs", CGROUP, CHANGE_COUNT.name], "a change of a worker set", faults);
         if is_empty && faults.len() == before {
-            let hint = "say what changes: knobs = { nice = 5 }, or cgroup = \"web\"";
+            let hint = "say what changes: knobs = { nice = 5 }, cgroup = \"web\" or count = 3";
             faults.add(&span, "a change of nothing", "this one", hint);
         }
-        let change = Written { at_ns, knobs, cgroup, span };
+        let change = Written { at_ns, knobs, cgroup, count, span };
         change.check_live(faults);
         change
     }
@@ -169,7 +202,7 @@ mod tests {
     /// They are the set's, at the end of the text.
     const CHANGES: &str = "[[workload.set.change]]\nat = \"2s\"\nknobs = { nice = 5 }\n\
         [[workload.set.change]]\nat = \"1s\"\nknobs = { affinity = \"0-1\" }\ncgroup = \"other\"\n\
-        [[workload.set.change]]\nat = \"2s\"\nknobs = { nice = 6, policy = \"batch\" }\n";
+        [[workload.set.change]]\nat = \"2s\"\nknobs = { nice = 6, policy = \"batch\" }\ncount = 3\n";
     const OF_CGROUPS: &str = "[[cgroup.web.change]]\nat = \"1s\"\nidle = true\ncpus = \"1\"\n\
         [[cgroup.web.change]]\nat = \"1s\"\nidle = false\nweight = 50\nmax = \"150%\"\n[cgroup.other]\n";
 
@@ -181,15 +214,17 @@ mod tests {
             at_ns: at_s * 1_000_000_000,
             knobs: knobs.iter().map(|(name, value)| (name.to_string(), value.clone())).collect(),
             cgroup: cgroup.map(|path| path.parse().unwrap()),
+            count: None,
         };
         let cpus = |text: &str| Value::Cpus(text.parse().unwrap());
         let batch = ("policy", Value::Text("batch".to_string()));
         let expected = [
             set(1, &[("affinity", cpus("0-1"))], Some("other")),
             set(2, &[("nice", Value::Int(5))], None),
-            set(2, &[("nice", Value::Int(6)), batch], None),
+            SetChange { count: Some(3), ..set(2, &[("nice", Value::Int(6)), batch], None) },
         ];
         assert_eq!(work.sets[0].changes, expected);
+        assert_eq!((work.sets[0].count, work.sets[0].max_count()), (1, 3));
         let cgroup = |knobs: &[(&str, Value)], cpus: Option<&str>| CgroupChange {
             at_ns: 1_000_000_000,
             knobs: set(1, knobs, None).knobs,
@@ -252,7 +287,33 @@ mod tests {
             (in_set("at = [\"1s\"]\nknobs = { nice = 5 }"), "[\"1s\"]", "a list does not fit here"),
             (in_set("at = \"1s\""), "[[workload.set.c", "a change of nothing"),
             (in_set("at = \"1s\"\nnice = 5"), "nice", "unknown key `nice` in a change of a w"),
-            (in_set("at = \"1s\"\ncount = 5"), "count", "the number of workers does not change"),
+            (in_set("at = \"1s\"\ncount = 0"), "0\n", "0 is below"),
+            (in_set("at = \"1s\"\ncount = 100001"), "100001", "100001 is above"),
+            (in_set("at = \"1s\"\nworkers = 2"), "workers", "unknown key `workers` in a change"),
+            (
+                in_set("at = \"1s\"\ncount = 2").replace("\"spin\"", "\"schbench\""),
+                "2\n",
+                "the number of workers of `schbench` cannot change: they need each other",
+            ),
+            (
+                in_set("at = \"1s\"\ncount = 2")
+                    .replace("\"spin\"", "\"steps\"\nsteps = [\"burn 1ms\", \"barrier b 2\"]"),
+                "2\n",
+                "the number of workers of `steps` cannot change: they need each other",
+            ),
+            (
+                in_set("at = \"1s\"\ncount = 2").replace("\"spin\"", "\"spin\"\nops = 5"),
+                "2\n",
+                "the number of workers of `spin` cannot change: each worker of a burst",
+            ),
+            (
+                in_set("at = \"1s\"\ncount = 100000").replace(
+                    "[[workload]]",
+                    "[[workload]]\nbackground = [{ use = \"spin\", name = \"more\" }]",
+                ),
+                "[[workload]]",
+                "`mix` cannot be run: it has 100001 workers",
+            ),
             (in_set("at = \"1s\"\nknobs = { nice = 20 }"), "20 }", "20 is above"),
             (
                 in_set("at = \"1s\"\nknobs = { timer-slack = \"1ms\" }"),

@@ -238,9 +238,9 @@ impl Draft {
     fn check_layout(&self, work: &Work, pool: &Pool, seed: u64) -> Result<(), Refused> {
         let mut workers = 0_usize;
         for made in &work.sets {
-            let WorkerSet { params, count, kind, .. } = made;
-            let request =
-                Request { params, count: *count, kind: *kind, pool, seed, speed: Speed::default() };
+            let WorkerSet { params, kind, .. } = made;
+            let (count, speed) = (made.max_count(), Speed::default());
+            let request = Request { params, count, kind: *kind, pool, seed, speed };
             let Some(set) = self.sets.iter().find(|set| set.name == made.name) else { continue };
             let roles = set.workload.layout(&request).map_err(|error| set.refused(&error))?;
             workers = workers.saturating_add(roles.len());

@@ -352,6 +352,10 @@ pub const MAX_CHANGES: usize = 100;
 pub const CHANGE_AT: Field = Field::new(AT, Kind::Duration { min_ns: 0, max_ns: 24 * HOUR })
     .about("when it happens: so long after the begin of the measured section");
 
+/// In a change of a worker set.
+pub const CHANGE_COUNT: Field = Field::new("count", Kind::Int { min: 1, max: MAX_COUNT })
+    .about("how many of its workers there are from then on; the others sleep");
+
 /// The setting of a cgroup that is not also a knob.
 pub const CGROUP_CPUS: Field =
     Field::new("cpus", Kind::Cpus).about("its workers use these CPUs alone");

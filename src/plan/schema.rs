@@ -7,10 +7,10 @@ use crate::variant;
 use crate::workload::{DISTRIBUTIONS, METRIC, RATE, Spec};
 
 use super::fields::{
-    AT, CGROUP, CHANGE, CHANGE_AT, EXPECT, FINDING, Known, LAB, LAB_MODEL, LLCS, MAX_CHANGES,
-    MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, OUTPUT, PACKAGE, PARAMETERS, PLACEMENT,
-    PROGRAM, PROGRAMS, Program, REQUIRED_OF_FINDING, SCALE, SET, WORKLOAD, Words, cgroup_fields,
-    package_of, report,
+    AT, CGROUP, CHANGE, CHANGE_AT, CHANGE_COUNT, EXPECT, FINDING, Known, LAB, LAB_MODEL, LLCS,
+    MAX_CHANGES, MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, OUTPUT, PACKAGE, PARAMETERS,
+    PLACEMENT, PROGRAM, PROGRAMS, Program, REQUIRED_OF_FINDING, SCALE, SET, WORKLOAD, Words,
+    cgroup_fields, package_of, report,
 };
 use super::program::programs;
 
@@ -93,7 +93,7 @@ const CGROUP_NAME: &str = "^[A-Za-z0-9_-]{1,64}$";
 fn changes(words: &Words) -> Json {
     let is_changing = |knob: &&Field| variant::changing_knobs().contains(&knob.name);
     let knobs: Vec<Field> = words.task_knobs.iter().filter(is_changing).copied().collect();
-    let mut keys = properties(&[CHANGE_AT], &schema_of_kind);
+    let mut keys = properties(&[CHANGE_AT, CHANGE_COUNT], &schema_of_kind);
     keys.insert("knobs".to_string(), table(properties(&knobs, &schema_of_kind), &[]));
     keys.insert(
         CGROUP.to_string(),

@@ -84,7 +84,7 @@ mod tests {
         let workers = [WorkerWindows { set, role, windows: vec![window; 4] }];
         let found = |changes| throughputs(&cell(changes), &workers, 10);
         assert_eq!(found(Vec::new()), [("s".to_string(), vec![5e8; 4])]);
-        let change = SetChange { at_ns: 5, knobs: Default::default(), cgroup: None };
+        let change = SetChange { at_ns: 5, knobs: Default::default(), cgroup: None, count: None };
         assert_eq!(found(vec![change]), []);
     }
 }

@@ -19,10 +19,10 @@ use crate::model::{
 use crate::sys::host::error_text;
 use crate::sys::{Host, clock, thread};
 use crate::variant::{self, LiveSettings, Missing};
-use crate::workload::{Load, STEPS};
+use crate::workload::{Control, Load, STEPS, Slot};
 
 use super::ExecError;
-use super::group::WorkerGroup;
+use super::group::{Set, WorkerGroup};
 
 /// Later changes have a note.
 const MAX_LATE_NS: u64 = 1_000_000;
@@ -49,6 +49,14 @@ struct SetStep {
     settings: LiveSettings,
     moves_cpus: bool,
     sets_attributes: bool,
+    /// How many of them there are from now on.
+    count: Option<Count>,
+}
+
+struct Count {
+    present: u32,
+    control: &'static Control,
+    slots: &'static [Slot],
 }
 
 /// A set's workers as they are while moments are gathered.
@@ -78,8 +86,7 @@ impl Changes {
             let changes = spec.cgroups.changes.iter().filter(|change| change.at_ns == at_ns);
             let cgroups: Vec<CgroupWrite> = changes.cloned().collect();
             let steps = states.iter_mut().enumerate().map(|(position, state)| {
-                let load = &group.sets()[position].load;
-                state.step(at_ns, &cgroups, load, spec)
+                state.step(at_ns, &cgroups, &group.sets()[position], spec)
             });
             let sets = steps.filter_map(Result::transpose).collect::<Result<_, ExecError>>()?;
             Ok(Moment { at_ns, cgroups, sets })
@@ -133,7 +140,7 @@ impl<'s> State<'s> {
         &mut self,
         at_ns: u64,
         cgroups: &[CgroupWrite],
-        load: &Arc<dyn Load>,
+        prepared: &Set,
         spec: &RunSpec,
     ) -> Result<Option<SetStep>, ExecError> {
         let own: Vec<&SetChange> =
@@ -155,7 +162,8 @@ impl<'s> State<'s> {
         let mut named = own.iter().flat_map(|change| change.knobs.keys());
         let moves_cpus = loses_cpus || named.clone().any(|knob| knob == variant::AFFINITY);
         let sets_attributes = named.any(|knob| knob != variant::AFFINITY);
-        if joins.is_empty() && !moves_cpus && !sets_attributes {
+        let count = own.iter().rev().find_map(|change| change.count);
+        if joins.is_empty() && !moves_cpus && !sets_attributes && count.is_none() {
             return Ok(None);
         }
         let failed = |missing| ExecError::Change { at_ns, missing };
@@ -163,14 +171,22 @@ impl<'s> State<'s> {
         let by_then = &self.set.changes[..by_then];
         let knobs = SetChange::knobs_after(by_then, self.knobs.clone()).last();
         let knobs = knobs.as_ref().unwrap_or(&self.knobs);
+        // Workers of which nothing else changes may have what cannot be taken in mid-run.
+        let none = BTreeMap::new();
+        let knobs = if moves_cpus || sets_attributes { knobs } else { &none };
         Ok(Some(SetStep {
             set: self.set.name.clone(),
             workers: Arc::clone(&self.workers),
-            load: Arc::clone(load),
+            load: Arc::clone(&prepared.load),
             joins,
             settings: LiveSettings::new(knobs, [].into_iter()).map_err(failed)?,
             moves_cpus,
             sets_attributes,
+            count: count.map(|present| Count {
+                present,
+                control: prepared.control,
+                slots: prepared.slots,
+            }),
         }))
     }
 }
@@ -210,6 +226,9 @@ impl SetStep {
             if self.sets_attributes {
                 self.settings.apply(*tid)?;
             }
+        }
+        if let Some(Count { present, control, slots }) = &self.count {
+            control.set_present(*present, slots);
         }
         Ok(())
     }
@@ -302,7 +321,7 @@ mod tests {
 
     fn change(at_ns: u64, knobs: &[(&str, Value)]) -> SetChange {
         let knobs = knobs.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
-        SetChange { at_ns, knobs, cgroup: None }
+        SetChange { at_ns, knobs, cgroup: None, count: None }
     }
 
     /// The second change of a moment replaces the first, and one that does not name a knob keeps it.
@@ -336,6 +355,28 @@ mod tests {
         is(17, 0, &one);
         third.make().unwrap();
         is(19, 3, &one);
+        group.stop();
+    }
+
+    /// There are as many from the start as there ever are.
+    #[test]
+    fn a_set_has_as_many_workers_as_each_moment_asks_for() {
+        let count = |at_ns, count| SetChange { count: Some(count), ..change(at_ns, &[]) };
+        let spec = spec(vec![count(5, 4), count(9, 7), count(9, 3)]);
+        let group = waiting(&spec.cell, &spec.cgroups.joins);
+        let changes = Changes::gather(&group, &spec).unwrap();
+        let rest = || {
+            let now_ns = clock::monotonic_ns();
+            let grows = |slot: &Slot| slot.rested_ns(now_ns + 1) > slot.rested_ns(now_ns);
+            group.members().iter().map(|member| grows(member.slot)).collect::<Vec<_>>()
+        };
+        let after = |there: usize| (0..7).map(|at| at >= there).collect::<Vec<_>>();
+        assert_eq!(rest(), after(2));
+        changes.0[0].make().unwrap();
+        assert_eq!(rest(), after(4));
+        // It sees at its next operation that there are fewer again.
+        changes.0[1].make().unwrap();
+        assert_eq!(rest(), after(4));
         group.stop();
     }
 

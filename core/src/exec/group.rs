@@ -75,6 +75,8 @@ pub struct WorkerGroup {
 pub struct Set {
     name: String,
     pub control: &'static Control,
+    /// Of its workers.
+    pub slots: &'static [Slot],
     pub spec: &'static Spec,
     pub load: Arc<dyn Load>,
     pub recorders: Recorders,
@@ -166,7 +168,7 @@ impl WorkerGroup {
         })?;
         let seed = mix(seed, self.sets.len() as u64);
         let (params, pool) = (&set.params, &self.pool);
-        let request = Request { params, count: set.count, kind: set.kind, pool, seed, speed };
+        let request = Request { params, count: set.max_count(), kind: set.kind, pool, seed, speed };
         let roles = workload.layout(&request).map_err(named)?;
         let load = Arc::from(workload.prepare(&request).map_err(named)?);
         let spec = workload.spec();
@@ -185,9 +187,14 @@ impl WorkerGroup {
             let (kind, slot) = (set.kind, &slots[index]);
             self.members.push(Member { set: position, index, role, kind, slot, pid: 0, lanes });
         }
+        let control: &'static Control = allocated(shared::leak())?;
+        if set.counts().next().is_some() {
+            control.set_present(set.count, slots);
+        }
         self.sets.push(Set {
             name: set.name.clone(),
-            control: allocated(shared::leak())?,
+            control,
+            slots,
             spec,
             load,
             recorders,
@@ -234,11 +241,11 @@ impl WorkerGroup {
         let (knobs, cgroup) = (Arc::clone(&set.knobs), Arc::clone(&set.cgroup));
         let setup = WorkerSetup { cgroup, pool: pool.cloned(), knobs };
         let seed = mix(set.seed, member.index as u64);
-        let name = set.thread_name(member.role);
+        let (name, after) = (set.thread_name(member.role), set.workers - 1 - member.index as u32);
         let body = {
             let member = member.clone();
             move || {
-                let worker = Worker::new(control, member.slot, recorders, seed);
+                let worker = Worker::new(control, member.slot, recorders, seed).before(after);
                 let worker = || worker.in_turns(member.lanes);
                 live(&member, control, &*load, &setup, worker);
             }

@@ -59,6 +59,8 @@ pub struct Sample {
     pub at_ns: u64,
     pub ops: u64,
     pub cpu_ns: u64,
+    /// The part of the time in which its set had fewer workers, and this one slept.
+    pub rested_ns: u64,
     pub counters: [u64; MAX_COUNTERS],
 }
 
@@ -132,7 +134,9 @@ impl Section {
             |((track, member), (before, (after, read_ns)))| {
                 let total = track.as_ref().map(Track::total).unwrap_or_default();
                 let is_phased = group.sets()[member.set].phase.is_some();
-                let tasks_wall_ns = if is_phased { total.at_ns } else { read_ns - start_ns };
+                let is_partly_there = is_phased || total.rested_ns > 0;
+                let tasks_wall_ns =
+                    if is_partly_there { total.wall_ns() } else { read_ns - start_ns };
                 WorkerMeasured { total, tasks: (before, after), tasks_wall_ns }
             },
         );
@@ -272,7 +276,7 @@ impl<'g> Reader<'g> {
             };
             let window = now.since(&std::mem::replace(&mut track.last, now));
             let peak_ns = member.slot.take_peak_ns();
-            Ok(match window.at_ns {
+            Ok(match window.wall_ns() {
                 0 => inactive(clock::monotonic_ns()),
                 wall_ns => WorkerWindow {
                     end_at_ns: now.at_ns - start_ns,
@@ -288,11 +292,17 @@ impl<'g> Reader<'g> {
 }
 
 impl Sample {
+    /// Of a difference: the time in which the worker was there.
+    pub fn wall_ns(&self) -> u64 {
+        self.at_ns.saturating_sub(self.rested_ns)
+    }
+
     pub fn since(&self, earlier: &Sample) -> Sample {
         Sample {
             at_ns: self.at_ns - earlier.at_ns,
             ops: self.ops - earlier.ops,
             cpu_ns: self.cpu_ns - earlier.cpu_ns,
+            rested_ns: self.rested_ns.saturating_sub(earlier.rested_ns),
             counters: std::array::from_fn(|i| self.counters[i] - earlier.counters[i]),
         }
     }
@@ -327,6 +337,7 @@ fn read_sample(group: &WorkerGroup, member: &Member) -> Result<Sample, ExecError
         at_ns: done_ns.map_or(at_ns, |done_ns| done_ns.min(at_ns)),
         ops: member.slot.ops(),
         cpu_ns,
+        rested_ns: member.slot.rested_ns(at_ns),
         counters: member.slot.counters(),
     })
 }
@@ -355,7 +366,7 @@ fn read_tasks(group: &WorkerGroup, reader: &mut TaskReader) -> Vec<(TaskStats, u
 mod tests {
     use super::super::group::testing::{spinning, waiting};
     use super::*;
-    use crate::model::WorkerSet;
+    use crate::model::{SetChange, WorkerSet};
     use crate::workload::Worker;
 
     #[test]
@@ -371,6 +382,26 @@ mod tests {
         reader.begin_section().unwrap();
         delayed.note_delay(5);
         assert_eq!(reader.close_window(0).unwrap()[0].peak_ns, 5);
+        group.stop();
+    }
+
+    #[test]
+    fn no_time_passes_for_a_worker_that_rests() {
+        let more = SetChange { at_ns: 1, knobs: Default::default(), cgroup: None, count: Some(2) };
+        let cell = spinning(WorkerSet { count: 1, changes: vec![more], ..Default::default() });
+        let group = waiting(&cell, &Default::default());
+        let phases = Phases::new([None].into_iter(), 0, 0, 0, 0);
+        let mut reader = Reader::open(&group, phases, Limit::from_now(60_000_000_000));
+        reader.begin_section().unwrap();
+        let mut walls = || {
+            let windows = reader.close_window(0).unwrap();
+            windows.iter().map(|window| window.wall_ns > 0).collect::<Vec<_>>()
+        };
+        assert_eq!(walls(), [true, false]);
+        let set = &group.sets()[0];
+        set.control.set_present(2, set.slots);
+        assert_eq!(walls(), [true, true]);
+        assert_eq!(walls(), [true, true]);
         group.stop();
     }
 }

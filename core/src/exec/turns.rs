@@ -301,6 +301,7 @@ impl Track {
             at_ns: self.wall_ns,
             ops: lane.map_or(0, |lane| lane.ops()),
             cpu_ns: self.cpu_ns,
+            rested_ns: 0,
             counters: lane.map_or_else(Default::default, |lane| lane.counters()),
         }
     }

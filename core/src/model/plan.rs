@@ -207,6 +207,9 @@ pub struct SetChange {
     /// The cgroup that they move to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<CgroupPath>,
+    /// How many of them there are from then on: the others sleep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
 }
 
 impl SetChange {
@@ -428,6 +431,16 @@ pub fn solo_names<'w>(works: impl IntoIterator<Item = &'w Work>) -> impl Iterato
 }
 
 impl WorkerSet {
+    /// All that it ever has: its workers, or more by a change.
+    pub fn max_count(&self) -> u32 {
+        self.counts().fold(self.count, u32::max)
+    }
+
+    /// How many there are after each change of their number.
+    pub fn counts(&self) -> impl Iterator<Item = u32> + '_ {
+        self.changes.iter().filter_map(|change| change.count)
+    }
+
     /// A key that is the same for sets whose workers do the same, however many they are, whenever they run and
     /// whatever their names.
     pub fn solo_key(&self) -> String {
@@ -484,8 +497,12 @@ mod tests {
             (vec![policy("idle")], vec![policy("idle"), clamp.clone()]),
             (vec![policy("other")], vec![policy("other"), nice.clone(), slice, clamp.clone()]),
         ];
-        let change =
-            |(change, _): &(Vec<_>, _)| SetChange { at_ns: 1, knobs: knobs(change), cgroup: None };
+        let change = |(change, _): &(Vec<_>, _)| SetChange {
+            at_ns: 1,
+            knobs: knobs(change),
+            cgroup: None,
+            count: None,
+        };
         let changes: Vec<SetChange> = steps.iter().map(change).collect();
         let after = SetChange::knobs_after(&changes, knobs(&[nice, clamp]));
         let expected: Vec<_> = steps.iter().map(|(_, after)| knobs(after)).collect();

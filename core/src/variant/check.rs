@@ -61,7 +61,8 @@ pub fn check(cell: &Cell, host: &Host) -> Result<(), Vec<Missing>> {
     for set in sets.iter().filter(|set| !set.knobs.is_empty()) {
         missing.extend(check_set(knobs, set));
     }
-    for set in sets.iter().filter(|set| !set.changes.is_empty()) {
+    let has_knobs = |change: &SetChange| !change.knobs.is_empty() || change.cgroup.is_some();
+    for set in sets.iter().filter(|set| set.changes.iter().any(has_knobs)) {
         missing.extend(check_changes(&merged(knobs, &set.knobs), set).err());
     }
     if missing.is_empty() { Ok(()) } else { Err(missing) }
@@ -516,6 +517,7 @@ mod tests {
             at_ns,
             knobs: knobs(written),
             cgroup: None,
+            count: None,
         };
         let changes =
             [change(1, &[("nice", "19")]), change(2_000_000_000, &[("affinity", "60000")])];

@@ -203,7 +203,7 @@ mod tests {
         ];
         for policy in Policy::ALL {
             let own = testing::knobs(&[("policy", policy.word())]);
-            let change = SetChange { at_ns: 0, knobs: own, cgroup: None };
+            let change = SetChange { at_ns: 0, knobs: own, cgroup: None, count: None };
             let after = SetChange::knobs_after(&[change], testing::knobs(&all)).last().unwrap();
             assert_eq!(validate(&after), [], "{policy:?}");
             let kept = after.len() - 1;

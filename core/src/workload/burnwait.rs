@@ -49,6 +49,10 @@ impl Workload for Burnwait {
         Ok(Box::new(Set { items: items(request.params)?, speed: request.speed }))
     }
 
+    fn can_rest(&self, _params: &Params) -> bool {
+        true
+    }
+
     fn is_timed(&self, params: &Params) -> bool {
         items(params).is_ok_and(|items| items.iter().any(|item| matches!(item.work, Work::Ns(_))))
     }
@@ -150,6 +154,8 @@ impl Load for Set {
                     slept = true;
                 }
                 Next::Burn { item, work, delay_ns } => {
+                    // It was due while its set had fewer workers.
+                    let delay_ns = delay_ns.min(now_ns.saturating_sub(worker.rest_ended_ns()));
                     worker.note_delay(delay_ns);
                     if slept {
                         worker.record(WAKEUP, now_ns, delay_ns);

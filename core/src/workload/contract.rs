@@ -136,6 +136,12 @@ pub trait Workload: Sync {
         Ok(Vec::new())
     }
 
+    /// Whether a set with these parameters may have more or fewer workers in mid-run: none of them waits for another
+    /// one that may rest.
+    fn can_rest(&self, _params: &Params) -> bool {
+        false
+    }
+
     /// Whether work is given as a time, for which the machine's speed must be known.
     fn is_timed(&self, _params: &Params) -> bool {
         false

@@ -14,7 +14,7 @@ use std::hint::black_box;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::model::{Field, Kind};
+use crate::model::{Field, Kind, Params};
 use crate::sys::private;
 
 use super::{Load, Request, Role, Spec, Worker, Workload, WorkloadError, params};
@@ -47,6 +47,10 @@ const SPEC: Spec = Spec {
 impl Workload for Ebizzy {
     fn spec(&self) -> &'static Spec {
         &SPEC
+    }
+
+    fn can_rest(&self, _params: &Params) -> bool {
+        true
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {

@@ -7,7 +7,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::model::{Field, Kind};
+use crate::model::{Field, Kind, Params};
 use crate::sys::fork::Ending;
 use crate::sys::host::error_text;
 use crate::sys::process::{self, Birth, Program};
@@ -45,6 +45,10 @@ const SPEC: Spec = Spec {
 impl Workload for Forkexec {
     fn spec(&self) -> &'static Spec {
         &SPEC
+    }
+
+    fn can_rest(&self, _params: &Params) -> bool {
+        true
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {

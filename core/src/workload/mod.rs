@@ -26,6 +26,7 @@ mod pipe;
 mod pool;
 mod queue;
 mod recorders;
+mod rest;
 mod schbench;
 mod service_chain;
 mod spin;

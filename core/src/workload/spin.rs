@@ -36,6 +36,10 @@ impl Workload for Spin {
         })
     }
 
+    fn can_rest(&self, _params: &Params) -> bool {
+        true
+    }
+
     fn is_timed(&self, params: &Params) -> bool {
         params.contains_key("work")
     }

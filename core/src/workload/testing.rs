@@ -72,7 +72,9 @@ impl SetMemory {
     }
 
     pub fn worker(&self, index: usize) -> Worker {
+        let after = self.slots.len() - 1 - index;
         Worker::new(self.control, &self.slots[index], self.recorders, index as u64 + 1)
+            .before(after as u32)
     }
 
     /// By histogram, the ages of latencies that have begun and not ended.
@@ -184,6 +186,11 @@ impl WorkerGroup {
 
     pub fn stop(&self) {
         self.memory.stop();
+    }
+
+    /// The first workers go on, the others rest.
+    pub fn set_present(&self, present: u32) {
+        self.memory.control.set_present(present, self.memory.slots);
     }
 
     pub fn slots(&self) -> &[Slot] {

@@ -20,6 +20,7 @@ use crate::sys::{clock, futex};
 
 use super::lanes::{Lanes, MAX_COUNTERS};
 use super::recorders::Recorders;
+use super::rest::Rest;
 
 pub const MAX_HISTOGRAMS: usize = 3;
 const MESSAGE_BYTES: usize = 240;
@@ -34,6 +35,8 @@ pub struct Control {
     /// A worker goes on until it has done so many operations: those of a burst, else more than
     /// there can be, and 0 once it is to stop. One comparison for all of it in hot loops.
     until_ops: AtomicU64,
+    /// So many workers of the set, the last ones, sleep since it has fewer now.
+    resting: AtomicU32,
     /// Monotonic. Samples that end in `from..until` count.
     measure_from_ns: AtomicU64,
     measure_until_ns: AtomicU64,
@@ -138,6 +141,16 @@ impl Control {
         self.stop.load(Acquire) != 0
     }
 
+    /// From now on so many workers of the set, the first of these slots, work, and the others rest: each once it is
+    /// between two operations.
+    pub fn set_present(&self, present: u32, slots: &[Slot]) {
+        self.resting.store(slots.len() as u32 - present, Release);
+        // A worker waits for its CPU from here on.
+        let now_ns = clock::monotonic_ns();
+        slots[..present as usize].iter().for_each(|slot| slot.rest.end(now_ns));
+        futex::wake(&self.resting, i32::MAX, futex::Scope::Shared);
+    }
+
     /// Sleeps until the process ends.
     pub fn stay(&self) -> ! {
         loop {
@@ -180,6 +193,7 @@ pub struct Slot {
     finished: AtomicU32,
     ended: AtomicU32,
     done_ns: AtomicU64,
+    rest: Rest,
     message: [AtomicU32; MESSAGE_BYTES / 4],
 }
 
@@ -232,6 +246,11 @@ impl Slot {
         self.ended.store(1, Release);
     }
 
+    /// The time that the worker has rested by then, since its set had fewer workers.
+    pub fn rested_ns(&self, now_ns: u64) -> u64 {
+        self.rest.until_ns(now_ns)
+    }
+
     /// When the worker had done its operations of a burst.
     pub fn done_ns(&self) -> Option<u64> {
         known(&self.done_ns)
@@ -269,6 +288,8 @@ pub struct Worker {
     slot: &'static Slot,
     recorders: Recorders,
     seed: u64,
+    /// The number of workers of the set that come after it.
+    after: u32,
     /// Where variants take turns: its counts for each of them.
     lanes: Option<Lanes>,
 }
@@ -280,7 +301,7 @@ impl Worker {
         recorders: Recorders,
         seed: u64,
     ) -> Self {
-        Worker { control, slot, recorders, seed, lanes: None }
+        Worker { control, slot, recorders, seed, after: u32::MAX, lanes: None }
     }
 
     /// Counts by variant, too, if there are lanes.
@@ -288,14 +309,46 @@ impl Worker {
         Worker { lanes, ..self }
     }
 
+    /// One of a set that may have fewer workers: the last ones rest first.
+    pub fn before(self, after: u32) -> Worker {
+        Worker { after, ..self }
+    }
+
     /// Reports this worker as ready and sleeps until all are and the phase of its set begins.
     /// Returns the moment at which that was.
     pub fn start(&self) -> u64 {
+        _ = self.begin_rest();
         self.control.arrived.add();
+        self.rest();
         while self.control.go.load(Acquire) == 0 {
             futex::wait(&self.control.go, 0, None, futex::Scope::Shared);
         }
-        self.control.started_ns.load(Relaxed)
+        self.control.started_ns.load(Relaxed).max(self.rest_ended_ns())
+    }
+
+    /// Sleeps while the set has fewer workers.
+    fn rest(&self) {
+        while let Some(resting) = self.begin_rest() {
+            futex::wait(&self.control.resting, resting, None, futex::Scope::Shared);
+        }
+        self.slot.rest.end(clock::monotonic_ns());
+    }
+
+    /// The number of workers that rest, if it is one of them.
+    fn begin_rest(&self) -> Option<u32> {
+        let resting = self.control.resting.load(Acquire);
+        if self.after >= resting {
+            return None;
+        }
+        self.slot.rest.begin(clock::monotonic_ns());
+        // A latency under way would be as long as the rest.
+        (0..MAX_HISTOGRAMS).for_each(|index| self.forget(index));
+        Some(resting)
+    }
+
+    /// When its last rest ended; 0: it had none.
+    pub fn rest_ended_ns(&self) -> u64 {
+        self.slot.rest.ended_ns()
     }
 
     /// When the measured section of its set begins; only meaningful after [`Worker::start`].
@@ -319,13 +372,22 @@ impl Worker {
         self.control.finished.add();
     }
 
+    /// Whether it goes on, between two operations. Sleeps first where its set has fewer workers.
     #[inline]
     pub fn running(&self) -> bool {
         let is_running = self.slot.ops.load(Relaxed) < self.control.until_ops.load(Relaxed);
         if !is_running {
             self.note_end();
+        } else if self.after < self.control.resting.load(Relaxed) {
+            return self.running_after_rest();
         }
         is_running
+    }
+
+    #[cold]
+    fn running_after_rest(&self) -> bool {
+        self.rest();
+        self.running()
     }
 
     /// A worker whose operations are those of a burst is done.
@@ -439,8 +501,11 @@ pub struct WorkerCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Raw;
     use crate::sys::shared;
     use crate::workload::lanes::Turn;
+    use crate::workload::spin::Spin;
+    use crate::workload::testing::{self, WorkerGroup};
 
     #[test]
     fn a_phase_is_below_its_span_differs_by_seed_and_repeats() {
@@ -521,6 +586,35 @@ mod tests {
         control.stop();
         assert!(!worker.running() && slot.done_ns().is_none() && control.done_ns().is_none());
     }
+
+    #[test]
+    fn the_last_workers_rest_while_their_set_has_fewer() {
+        let params = testing::params(&Spin, &[("batch", Raw::Int(1))]);
+        let group = WorkerGroup::start(&Spin, &params, 3);
+        let slots = group.slots();
+        let ops = || [0, 1, 2].map(|at: usize| slots[at].ops());
+        let work_on = |workers: &[usize]| {
+            let before = ops();
+            group.wait_until("more operations", |_| {
+                workers.iter().all(|at| ops()[*at] > before[*at] + 1000)
+            });
+            let after = ops();
+            [0, 1, 2].map(|at: usize| after[at] > before[at])
+        };
+        assert_eq!(work_on(&[0, 1, 2]), [true; 3]);
+        group.set_present(1);
+        group.wait_until("rests", |_| slots[1..].iter().all(|slot| slot.rested_ns(u64::MAX) > 0));
+        assert_eq!(work_on(&[0]), [true, false, false]);
+        group.set_present(2);
+        assert_eq!(work_on(&[0, 1]), [true, true, false]);
+        // Its rest is over, and that of the other one goes on.
+        let now_ns = clock::monotonic_ns();
+        let grows = |at: usize| slots[at].rested_ns(now_ns + 7) - slots[at].rested_ns(now_ns);
+        assert_eq!([0, 1, 2].map(grows), [0, 0, 7]);
+        assert!(slots[1].rested_ns(now_ns) > 0 && slots[1].rest.ended_ns() < now_ns);
+        group.stop();
+    }
+
     #[test]
     fn what_a_switch_cuts_counts_for_no_variant() {
         let turn: &Turn = shared::leak().unwrap();

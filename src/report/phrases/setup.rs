@@ -90,7 +90,8 @@ fn timed(at_ns: u64, what: &str) -> String {
 
 fn of_set(change: &SetChange) -> String {
     let cgroup = change.cgroup.as_ref().map(|cgroup| format!("in cgroup {cgroup}"));
-    joined([knobs(&change.knobs)].into_iter().chain(cgroup), ", ")
+    let count = change.count.map(|count| format!("count {count}"));
+    joined([knobs(&change.knobs)].into_iter().chain(cgroup).chain(count), ", ")
 }
 
 fn of_cgroup(change: &CgroupChange) -> String {

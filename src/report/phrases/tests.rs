@@ -351,6 +351,7 @@ fn changes_are_in_the_order_of_their_moments() {
         at_ns: 2_000_000_000,
         knobs: knobs("nice", Value::Int(5)),
         cgroup: Some("web".parse().unwrap()),
+        count: Some(3),
     };
     let set =
         WorkerSet { name: "a".to_string(), changes: vec![change.clone()], ..Default::default() };
@@ -366,7 +367,7 @@ fn changes_are_in_the_order_of_their_moments() {
         changes: vec![of_cgroup(1_000_000, 7, Some("0-1")), of_cgroup(3_000_000_000, 8, None)],
     };
     let work = Work { sets: vec![set], cgroups: vec![cgroup.clone()], ..Default::default() };
-    let expected = "at 1ms cgroup web weight 7, CPUs 0-1; at 2s a nice 5, in cgroup web; \
+    let expected = "at 1ms cgroup web weight 7, CPUs 0-1; at 2s a nice 5, in cgroup web, count 3; \
                     at 3s cgroup web weight 8";
     assert_eq!(changes(&work).as_deref(), Some(expected));
     assert_eq!(changes(&Work::default()), None);
@@ -374,7 +375,7 @@ fn changes_are_in_the_order_of_their_moments() {
     (table.changes, table.cgroups, table.workers) = (vec![change], vec![cgroup], None);
     let text = super::set(&table);
     let expected = "in cgroup web (at 1ms weight 7, CPUs 0-1, at 3s weight 8), at 2s nice 5, in \
-                    cgroup web";
+                    cgroup web, count 3";
     assert!(text.contains(expected), "{text}");
 }
 

@@ -311,7 +311,7 @@ fn sets_that_are_not_active_at_the_same_time_have_no_fairness() {
         let other = WorkerSet { phase: phases[1], ..set("o", "burnwait", 1) };
         found_of(&[own, other])
     };
-    let changes = vec![SetChange { at_ns: 5, knobs: BTreeMap::new(), cgroup: None }];
+    let changes = vec![SetChange { at_ns: 5, knobs: BTreeMap::new(), cgroup: None, count: None }];
     let changed = found_of(&[WorkerSet { changes, ..set("w", "burnwait", 2) }]);
     assert_eq!(changed, (0, vec!["w".to_string()]), "its weight is not the same all the time");
     let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();

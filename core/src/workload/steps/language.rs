@@ -125,6 +125,29 @@ pub struct Phase {
     pub steps: Vec<Step>,
 }
 
+impl Phase {
+    /// Whether no worker depends on one that sleeps between two passes of it: none waits for another one but for a
+    /// lock, and each lock is free again at the end. An absolute timer would make up for all that it missed.
+    pub fn is_free(&self) -> bool {
+        let mut held = Vec::new();
+        let is_free = self.steps.iter().all(|step| {
+            match step {
+                Step::Lock(lock) => held.push(*lock),
+                Step::Unlock(lock) => held.retain(|own| own != lock),
+                Step::Wait { .. }
+                | Step::Suspend(_)
+                | Step::Take(_)
+                | Step::Barrier { .. }
+                | Step::Fork { .. }
+                | Step::Timer { absolute: true, .. } => return false,
+                _ => {}
+            }
+            true
+        });
+        is_free && held.is_empty()
+    }
+}
+
 /// All steps of a worker.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Script {

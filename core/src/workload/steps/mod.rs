@@ -167,6 +167,11 @@ impl Workload for Steps {
         }))
     }
 
+    fn can_rest(&self, params: &Params) -> bool {
+        let is_free = |script: Script| script.phases.iter().all(Phase::is_free);
+        !params.contains_key("forked") && script(params).is_ok_and(is_free)
+    }
+
     fn is_timed(&self, params: &Params) -> bool {
         has(params, |step| matches!(step, Step::Burn(_)))
     }

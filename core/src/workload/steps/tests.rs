@@ -455,3 +455,25 @@ fn cpus_outside_the_pool_and_wrong_names_are_refused() {
     let (place, _) = refused(&["yield"], &[("forked", Raw::Text("a b".to_string()))]);
     assert_eq!(place, "forked");
 }
+
+#[test]
+fn workers_may_rest_that_wait_for_no_other_one() {
+    for (steps, expected) in [
+        (&["burn 1ms", "yield", "sleep 1ms", "timer 10ms", "post s"][..], true),
+        (&["lock m", "burn 1ms", "unlock m", "burn 1ms"], true),
+        (&["phase 2", "lock m", "burn 1ms", "phase 2", "unlock m", "burn 1ms"], false),
+        (&["burn 1ms", "lock m"], false),
+        (&["burn 1ms", "barrier b 2"], false),
+        (&["burn 1ms", "take s"], false),
+        (&["burn 1ms", "suspend"], false),
+        (&["burn 1ms", "timer 10ms absolute"], false),
+        (&["lock m", "wait c m", "unlock m"], false),
+        (&["burn 1ms", "fork f"], false),
+    ] {
+        let list = steps.iter().map(|step| Raw::Text(step.to_string())).collect();
+        let given = [("steps", Raw::List(list))];
+        assert_eq!(Steps.can_rest(&params(&Steps, &given)), expected, "{steps:?}");
+    }
+    let forked = [("forked", Raw::Text("f".to_string()))];
+    assert!(!Steps.can_rest(&params(&Steps, &forked)));
+}
