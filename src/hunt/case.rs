@@ -123,13 +123,15 @@ pub struct LaterWeight {
     pub weight: u32,
 }
 
-/// The CPUs and the nice value of tasks from a moment of the run on.
+/// The CPUs, the nice value and the number of tasks from a moment of the run on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Change {
     pub at_ms: u32,
     /// `None`: all.
     pub cpus: Option<CpuSet>,
     pub nice: i32,
+    /// `None`: as many as before.
+    pub count: Option<u32>,
 }
 
 /// Tasks alike.
@@ -238,6 +240,17 @@ fn write_groups(cases: &[Case], text: &mut String) {
 }
 
 impl Tasks {
+    /// Whether one of them may sleep and the others go on: at a barrier they would wait for it.
+    pub fn may_be_fewer(&self) -> bool {
+        self.load != Load::Barrier
+    }
+
+    /// The largest number of them.
+    pub fn max_count(&self) -> u32 {
+        let later = self.change.as_ref().and_then(|change| change.count);
+        later.map_or(self.count, |later| later.max(self.count))
+    }
+
     fn write(&self, at: usize, machine: Machine, text: &mut String) {
         let load = match self.load {
             Load::Spin => "use = \"spin\"\nwork = \"100us\"".to_string(),
@@ -274,16 +287,24 @@ impl Tasks {
             line(format!("[workload.set.knobs]\n{}", knobs.join("\n")));
         }
         if let Some(change) = &self.change {
-            let all: CpuSet = (0..machine.cpus).collect();
-            let at_ms = change.at_ms;
-            let cpus = change.cpus.as_ref().unwrap_or(&all);
-            let mut knobs = format!("affinity = \"{cpus}\"");
-            if change.nice != self.nice {
-                knobs += &format!("\nnice = {}", change.nice);
-            }
-            line(format!(
-                "[[workload.set.change]]\nat = \"{at_ms}ms\"\n[workload.set.change.knobs]\n{knobs}"
-            ));
+            self.write_change(change, machine, text);
+        }
+    }
+
+    fn write_change(&self, change: &Change, machine: Machine, text: &mut String) {
+        text.push_str(&format!("[[workload.set.change]]\nat = \"{}ms\"\n", change.at_ms));
+        if let Some(count) = change.count {
+            text.push_str(&format!("count = {count}\n"));
+        }
+        let all: CpuSet = (0..machine.cpus).collect();
+        let cpus = change.cpus.as_ref().unwrap_or(&all);
+        // A change has to change something.
+        let moves = change.count.is_none() || change.cpus != self.cpus;
+        let cpus = moves.then(|| format!("affinity = \"{cpus}\"\n"));
+        let nice = (change.nice != self.nice).then(|| format!("nice = {}\n", change.nice));
+        let knobs: String = cpus.into_iter().chain(nice).collect();
+        if !knobs.is_empty() {
+            text.push_str(&format!("[workload.set.change.knobs]\n{knobs}"));
         }
     }
 
@@ -345,7 +366,11 @@ impl fmt::Display for Tasks {
         }
         self.for_ms.map_or(Ok(()), |for_ms| write!(f, ", for {for_ms} ms"))?;
         let Some(change) = &self.change else { return Ok(()) };
-        write!(f, ", from {} ms on held to {}", change.at_ms, cpus_words(&change.cpus))?;
+        write!(f, ", from {} ms on", change.at_ms)?;
+        change.count.map_or(Ok(()), |count| write!(f, " {count} of them"))?;
+        if change.count.is_none() || change.cpus != self.cpus {
+            write!(f, " held to {}", cpus_words(&change.cpus))?;
+        }
         if change.nice == self.nice { Ok(()) } else { write!(f, " with nice {}", change.nice) }
     }
 }
@@ -395,6 +420,34 @@ mod tests {
         assert_eq!(words(Load::Nap, 1), "1 task that sleeps for 1 ms after each 10 ms on any CPU");
         assert_eq!(words(Load::Burnwait, 2), "2 tasks that sleep at times on any CPU");
         assert_eq!(words(Load::Yield, 1), "1 task that yields after each 200 us on any CPU");
+    }
+
+    #[test]
+    fn a_change_says_what_changes() {
+        let cpus = |text: &str| Some(text.parse::<CpuSet>().unwrap());
+        let set = Tasks { count: 2, cpus: cpus("0-1"), ..tasks() };
+        let changed = |later: &str, nice: i32, count: Option<u32>| {
+            let change = Change { at_ms: 500, cpus: cpus(later), nice, count };
+            let set = Tasks { change: Some(change), ..set.clone() };
+            let mut text = String::new();
+            set.write(0, "4x2".parse().unwrap(), &mut text);
+            let (_, text) = text.split_once("at = \"500ms\"\n").unwrap();
+            (set.to_string(), text.replace('\n', ";"))
+        };
+        let knobs = "[workload.set.change.knobs];";
+        for ((later, nice, count), words, text) in [
+            (("2", 0, None), "held to CPU 2", format!("{knobs}affinity = \"2\";")),
+            (("0-1", 0, Some(4)), "4 of them", "count = 4;".to_string()),
+            (("0-1", 5, Some(1)), "1 of them with nice 5", format!("count = 1;{knobs}nice = 5;")),
+            (
+                ("2", 0, Some(1)),
+                "1 of them held to CPU 2",
+                format!("count = 1;{knobs}affinity = \"2\";"),
+            ),
+        ] {
+            let words = format!("2 tasks on CPUs 0-1, from 500 ms on {words}");
+            assert_eq!(changed(later, nice, count), (words, text));
+        }
     }
 
     #[test]

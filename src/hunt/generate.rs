@@ -107,7 +107,7 @@ impl Generator {
         match self.below(5) {
             0 => case.sets[at] = self.tasks(at == 0, &groups),
             1 => case.sets[at].count = 1 + self.below(MAX_COUNT),
-            2 => case.sets[at].change = Some(self.change()),
+            2 => case.sets[at].change = Some(self.change(&case.sets[at].cpus)),
             3 => case.sets[at].cgroup = Some(self.one_of(&groups)),
             _ => case.sets[at].cpus = self.cpus(),
         }
@@ -143,19 +143,9 @@ impl Generator {
         let for_ms = (!is_first && !is_plain(self, 3))
             .then(|| (100 * (3 + self.below(6))).min(DURATION_MS - at_ms));
         let cgroup = (self.below(2) == 0).then(|| self.one_of(groups));
-        let change = (!is_plain(self, 5)).then(|| self.change());
-        Tasks {
-            load,
-            count: 1 + self.below(MAX_COUNT),
-            cpus: self.cpus(),
-            nice,
-            policy,
-            slice_us,
-            at_ms,
-            for_ms,
-            cgroup,
-            change,
-        }
+        let (count, cpus) = (1 + self.below(MAX_COUNT), self.cpus());
+        let change = (!is_plain(self, 4)).then(|| self.change(&cpus));
+        Tasks { load, count, cpus, nice, policy, slice_us, at_ms, for_ms, cgroup, change }
     }
 
     fn group(&mut self) -> Group {
@@ -175,10 +165,14 @@ impl Generator {
         self.one_of(&WEIGHTS)
     }
 
-    fn change(&mut self) -> Change {
+    /// Of tasks on these CPUs.
+    fn change(&mut self, cpus: &Option<CpuSet>) -> Change {
         let at_ms = self.moment_ms();
         let nice = if self.below(2) == 0 { 0 } else { self.nice() };
-        Change { at_ms, cpus: self.cpus(), nice }
+        let count = (self.below(2) == 0).then(|| 1 + self.below(MAX_COUNT));
+        let stays = count.is_some() && self.below(2) == 0;
+        let cpus = if stays { cpus.clone() } else { self.cpus() };
+        Change { at_ms, cpus, nice, count }
     }
 
     /// When something changes: half of a run or more is left after it, to be judged.
@@ -206,7 +200,7 @@ impl Generator {
     }
 
     /// Real-time tasks leave a CPU to the others, who measure, and change no more. A nice value means something to fair
-    /// tasks alone. Sets share the first cgroup where there are too many.
+    /// tasks alone, and a number where it changes. Sets share the first cgroup where there are too many.
     fn allowed(&self, mut case: Case) -> Case {
         let mut left = if self.is_of_sched_ext { 0 } else { self.machine.cpus - 1 };
         for set in case.sets.iter_mut().filter(|set| set.policy == Policy::Fifo) {
@@ -222,6 +216,11 @@ impl Generator {
                 (set.nice, set.slice_us) = (0, None);
                 set.change.iter_mut().for_each(|change| change.nice = 0);
             }
+        }
+        for set in &mut case.sets {
+            let (count, may_be_fewer) = (set.count, set.may_be_fewer());
+            let keeps = |own: &u32| may_be_fewer && *own != count;
+            set.change.iter_mut().for_each(|change| change.count = change.count.filter(keeps));
         }
         let mut groups: Vec<Group> = Vec::new();
         for own in case.sets.iter_mut().filter_map(|set| set.cgroup.as_mut()) {
@@ -281,8 +280,9 @@ mod tests {
             let plan = plan::parse("hunt.toml", &text, None, Known::default());
             let plan = plan.unwrap_or_else(|why| panic!("{}\n{text}", why.render()));
             for (work, case) in plan.works.iter().zip(part) {
-                let counts: Vec<u32> = work.sets.iter().map(|set| set.count).collect();
-                assert_eq!(counts, case.sets.iter().map(|set| set.count).collect::<Vec<_>>());
+                let counts = work.sets.iter().map(|set| (set.count, set.max_count()));
+                let drawn = case.sets.iter().map(|set| (set.count, set.max_count()));
+                assert!(counts.eq(drawn), "{case}");
             }
             assert_eq!(plan.variants[0].scx(), scx);
             let crate::model::Plan { lab, works, .. } = plan;
@@ -321,6 +321,12 @@ mod tests {
         assert!(has(|own| own.weight.is_none() && own.max.is_some()));
         assert!(!has(|own| own.weight.is_none() && own.later.is_some()));
         assert!(sets.iter().any(|set| set.change.is_some() && set.for_ms.is_some()));
+        let later = |set: &&Tasks| set.change.as_ref().and_then(|change| change.count).is_some();
+        let more = sets.iter().filter(|set| set.max_count() > set.count).count();
+        let fewer = sets.iter().filter(later).count() - more;
+        assert!(30 * more > sets.len() && 30 * fewer > sets.len(), "{more} and {fewer}");
+        assert!(!sets.iter().any(|set| later(set) && set.load == Load::Barrier));
+        assert!(sets.iter().any(|set| later(set) && set.load == Load::InheritingLock));
         let naps = sets.iter().filter(|set| set.load == Load::Nap).count();
         assert!(10 * naps > sets.len(), "{naps} of {} sets", sets.len());
         let are_siblings = |case: &&Case| {

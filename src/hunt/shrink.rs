@@ -2,6 +2,7 @@
 //! the smallest that breaks it is the next. Ends where none does. Pure: whoever asks runs the candidates.
 
 use std::collections::{BTreeSet, HashSet};
+use std::iter::once;
 
 use crate::model::CpuSet;
 
@@ -39,12 +40,23 @@ pub fn size(case: &Case) -> (u32, usize, u32, u32) {
             set.cgroup.is_some_and(|own| own.max.is_some()),
             set.cgroup.is_some_and(|own| own.outer.is_some()),
             set.change.as_ref().is_some_and(|change| change.nice != set.nice),
+            later_count(set).is_some(),
         ];
         let later = set.change.as_ref().and_then(|change| change.cpus.as_ref());
+        let later = later.filter(|_| later_count(set).is_none() || moves(set));
         let cpus: u32 = set.cpus.iter().chain(later).map(|cpus| cpus.len() as u32).sum();
-        is_given.iter().map(|given| u32::from(*given)).sum::<u32>() + cpus
+        let fewest = later_count(set).map_or(0, |later| later.min(set.count));
+        is_given.iter().map(|given| u32::from(*given)).sum::<u32>() + cpus + fewest
     };
-    (sum(|set| set.count), case.sets.len(), sum(events), sum(rest))
+    (sum(Tasks::max_count), case.sets.len(), sum(events), sum(rest))
+}
+
+fn later_count(tasks: &Tasks) -> Option<u32> {
+    tasks.change.as_ref()?.count
+}
+
+fn moves(tasks: &Tasks) -> bool {
+    tasks.change.as_ref().is_some_and(|change| change.cpus != tasks.cpus)
 }
 
 pub struct Shrinker {
@@ -105,7 +117,7 @@ fn smaller(case: &Case) -> Vec<Case> {
     // A set that merely repeats another one's tasks is more of the same.
     for at in 1..case.sets.len() {
         let (first, own) = (&case.sets[at - 1], &case.sets[at]);
-        if (Tasks { count: first.count, ..own.clone() }) == *first {
+        if later_count(first).is_none() && (Tasks { count: first.count, ..own.clone() }) == *first {
             let mut less = case.clone();
             less.sets.remove(at);
             less.sets[at - 1].count += own.count;
@@ -121,12 +133,12 @@ fn simpler(tasks: &Tasks) -> Vec<Tasks> {
     let mut add = |change: &dyn Fn(&mut Tasks)| {
         let mut less = tasks.clone();
         change(&mut less);
+        let count = less.count;
+        less.change.iter_mut().for_each(|own| own.count = own.count.filter(|own| *own != count));
         all.push(less);
     };
-    for count in [1, tasks.count / 2, tasks.count - 1] {
-        if count > 0 {
-            add(&|less| less.count = count);
-        }
+    for count in fewer_tasks(tasks.count) {
+        add(&|less| less.count = count);
     }
     add(&|less| less.load = Load::Spin);
     add(&|less| less.at_ms = 0);
@@ -146,19 +158,29 @@ fn simpler(tasks: &Tasks) -> Vec<Tasks> {
     // As it is after the change, from the begin on.
     add(&|less| {
         (less.cpus, less.nice, less.change) = (change.cpus.clone(), change.nice, None);
+        less.count = change.count.unwrap_or(less.count);
     });
     let mut simpler =
         vec![(0, 0, change.cpus.clone()), (tasks.nice, tasks.nice, change.cpus.clone())];
     add(&|less| less.change = Some(Change { at_ms: ROUND_MS, ..change.clone() }));
+    if let Some(count) = change.count {
+        simpler.push((tasks.nice, change.nice, tasks.cpus.clone()));
+        for count in once(None).chain(fewer_tasks(count).map(Some)) {
+            add(&|less| less.change = Some(Change { count, ..change.clone() }));
+        }
+    }
     simpler.extend(fewer(&change.cpus).into_iter().map(|cpus| (tasks.nice, change.nice, cpus)));
     for (nice_before, nice, cpus) in simpler {
-        let at_ms = change.at_ms;
         add(&|less| {
             (less.nice, less.change) =
-                (nice_before, Some(Change { at_ms, cpus: cpus.clone(), nice }));
+                (nice_before, Some(Change { cpus: cpus.clone(), nice, ..change.clone() }));
         });
     }
     all
+}
+
+fn fewer_tasks(count: u32) -> impl Iterator<Item = u32> {
+    [1, count / 2, count - 1].into_iter().filter(|fewer| *fewer > 0)
 }
 
 fn simpler_groups(group: Group) -> Vec<Group> {
@@ -314,7 +336,7 @@ mod tests {
         let real_time = Tasks { policy: Policy::Fifo, count: 2, ..tasks() };
         assert_eq!(machines("4x2", real_time), "4x1", "it leaves a CPU");
         let set = |cpu: u32| Some([cpu].into_iter().collect::<CpuSet>());
-        let change = Change { at_ms: 300, cpus: set(1), nice: 0 };
+        let change = Change { at_ms: 300, cpus: set(1), nice: 0, count: None };
         let held = Tasks { cpus: set(2), change: Some(change), ..tasks() };
         assert_eq!(machines("4x2", held), "4x1", "CPUs 1 and 2 have to stay");
         assert_eq!(machines("4x2n2", tasks()), "2x2n2, 4x2", "a cache is a node");
@@ -359,6 +381,27 @@ mod tests {
             assert_eq!(size(&least), (4, 2, 0, 2), "{case} became {least}");
             assert!(steps < 60, "{steps}");
         }
+    }
+
+    #[test]
+    fn a_number_that_changes_shrinks_to_what_the_fault_needs() {
+        let shrunk = |breaks: &dyn Fn(u32, u32) -> bool| {
+            let breaks = |case: &Case| {
+                case.sets.iter().any(|set| breaks(set.count, later_count(set).unwrap_or(set.count)))
+            };
+            let mut generator = Generator::new(4, 0, MACHINE);
+            let case = std::iter::repeat_with(|| generator.next_case()).find(&breaks).unwrap();
+            shrink(case, breaks).0.to_string()
+        };
+        assert_eq!(
+            shrunk(&|before, after| after > before + 1),
+            "1 task on any CPU, from 500 ms on 3 of them"
+        );
+        assert_eq!(
+            shrunk(&|before, after| before > after && before > 2),
+            "3 tasks on any CPU, from 500 ms on 1 of them"
+        );
+        assert_eq!(shrunk(&|before, after| before.max(after) > 2), "3 tasks on any CPU");
     }
 
     #[test]

@@ -16,12 +16,13 @@ const MAX_CPUS: usize = 8;
 
 /// A part of a run, and what followed it.
 pub fn timeline(seen: &Seen, trace: &Trace) -> Timeline {
-    let tasks = seen.tasks.iter().map(|task| TimelineTask {
+    let is_there = |at: usize| seen.windows.iter().any(|window| window.readings[at].wall_ns > 0);
+    let tasks = seen.tasks.iter().enumerate().map(|(at, task)| TimelineTask {
         tid: task.tid,
         set: task.set,
         name: seen.work.sets[task.set].name.clone(),
         cpus: task.cpus.clone(),
-        never_sleeps: task.never_sleeps,
+        never_sleeps: task.never_sleeps && is_there(at),
         cpu_ns: task.run_cpu_ns,
     });
     let (Some(first), Some(last)) = (seen.windows.first(), seen.windows.last()) else {

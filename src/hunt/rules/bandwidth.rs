@@ -1,8 +1,8 @@
 //! Bandwidth: a cgroup has its `max`, no more and no less. Source: Documentation/scheduler/sched-bwc.rst: a quota for
 //! each period of 100 ms, handed to CPUs in slices of 5 ms. Tolerance: above, one period, and a slice for each CPU;
 //! below, half of what its tasks could have, over at least half a second, where the CPUs that they may use have the
-//! time and no other task of theirs comes or goes. Judged are cgroups whose tasks are all there and never sleep, and that
-//! have no limit above or below theirs.
+//! time and no other task of theirs comes or goes. Judged are cgroups whose tasks are there all the time
+//! or never, and never sleep, and that have no limit above or below theirs.
 
 use crate::hunt::contract::{Judgement, Rule};
 use crate::hunt::flow::max_flow;
@@ -36,7 +36,8 @@ fn limited(seen: &Seen, cgroup: usize) -> Option<Limited> {
         let is_near = is_within(other) || seen.with_above(cgroup).any(|above| above == other);
         other != cgroup && is_near && seen.cgroups[other].max.is_finite()
     });
-    let is_own = |task: &usize| seen.tasks[*task].cgroup.is_some_and(is_within);
+    let is_gone = |task: usize| seen.windows.iter().all(|own| own.readings[task].wall_ns == 0);
+    let is_own = |task: &usize| seen.tasks[*task].cgroup.is_some_and(is_within) && !is_gone(*task);
     let tasks: Vec<usize> = (0..seen.tasks.len()).filter(is_own).collect();
     let is_there = |task: &usize| {
         seen.tasks[*task].is_limited && seen.windows.iter().all(|window| window.is_whole(*task))

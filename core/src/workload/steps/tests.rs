@@ -465,7 +465,7 @@ fn workers_may_rest_that_wait_for_no_other_one() {
         (&["burn 1ms", "lock m"], false),
         (&["burn 1ms", "barrier b 2"], false),
         (&["burn 1ms", "take s"], false),
-        (&["burn 1ms", "suspend"], false),
+        (&["burn 1ms", "suspend p"], false),
         (&["burn 1ms", "timer 10ms absolute"], false),
         (&["lock m", "wait c m", "unlock m"], false),
         (&["burn 1ms", "fork f"], false),
