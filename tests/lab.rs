@@ -878,12 +878,15 @@ fn changing_works() -> String {
         ("move", fixed, on_0, fixed),
         ("cpus", on_0, "cgroup = \"moved\"", ""),
         ("count", on_0, on_0, "count = 3"),
+        ("off", "", "", ""),
     ];
     let work = |(name, first, second, change): (&str, &str, &str, &str)| {
         let (first, second) = (set("a", first), set("b", second));
         let head = "[[workload.set.change]]\nat = \"2s\"\n";
         let change = if change.is_empty() { String::new() } else { format!("{head}{change}\n") };
-        format!("[[workload]]\nname = \"{name}\"\n{first}{second}{change}")
+        let off = "[[workload.offline]]\nat = \"2s\"\ncpus = \"1\"\n";
+        let off = if name == "off" { off } else { "" };
+        format!("[[workload]]\nname = \"{name}\"\n{off}{first}{second}{change}")
     };
     format!("{cgroups}{}", works.map(work).concat())
 }
@@ -896,7 +899,7 @@ fn changes_in_mid_run_are_made_at_their_moment_and_the_same_to_the_bit() {
     let plan = plan(PATIENT, "cpus = 2", &changing_works());
     let plan = plan.replace("\"100ms\"", "\"4s\"").replace("\"50ms\"", "\"2s\"");
     let (alone, even) = ([1.0, 1.0], [0.5, 0.5]);
-    let expected: [[&[f64]; 2]; 6] = [
+    let expected: [[&[f64]; 2]; 7] = [
         [&even, &[1024.0 / 1359.0, 335.0 / 1359.0]],
         [&even, &alone],
         [&even, &[0.75, 0.25]],
@@ -904,13 +907,14 @@ fn changes_in_mid_run_are_made_at_their_moment_and_the_same_to_the_bit() {
         [&[0.75, 0.25], &even],
         [&even, &alone],
         [&even, &[0.25; 4]],
+        [&alone, &even],
     ];
     let output = laboratory.run(&plan, &["--verify"]).output().unwrap();
     assert_exact_runs(&laboratory, &output, expected.len());
     let windows = window_shares(&laboratory);
     assert_eq!(windows.len(), 2 * expected.len());
     for ((_, shares), expected) in windows.iter().zip(expected.iter().flatten()) {
-        let is_near = |(share, of): (&f64, &f64)| (share / of - 1.0).abs() < 0.01;
+        let is_near = |(share, of): (&f64, &f64)| (share / of - 1.0).abs() < 0.02;
         assert_eq!(shares.len(), expected.len(), "{windows:?}");
         assert!(shares.iter().zip(*expected).all(is_near), "{windows:?}");
     }
@@ -918,8 +922,9 @@ fn changes_in_mid_run_are_made_at_their_moment_and_the_same_to_the_bit() {
         let knobs = event["outcome"]["result"]["knobs"].as_array().unwrap();
         let made = knobs.iter().find(|knob| knob["knob"] == "change at 2s").expect("a change");
         let made_ns = made["got"]["known"]["duration_ns"].as_u64().unwrap();
-        // A thread that moves to another cgroup waits for a grace period of RCU.
-        let limit_ns = if event["key"]["cell"] == 3 { 50_000_000 } else { 200_000 };
+        // A thread that moves to another cgroup waits for a grace period of RCU, and a CPU that goes for several.
+        let is_slow = [3, 6].contains(&event["key"]["cell"].as_u64().unwrap());
+        let limit_ns = if is_slow { 50_000_000 } else { 200_000 };
         assert!((2_000_000_000..2_000_000_000 + limit_ns).contains(&made_ns), "{made_ns}");
     }
 }

@@ -81,6 +81,14 @@ impl Backend for Local {
             .scx()
             .and_then(Scheduler::parse)
             .map_or(Ok(()), |own| scx::check_file(&own))?;
+        if !cell.work.offline.is_empty() {
+            let reason = format!(
+                "CPUs {} would be taken off for everybody: that is done in the lab alone",
+                cell.work.offline_cpus()
+            );
+            let hint = "in the lab, whose guests are plans' own: --backend lab".to_string();
+            return Err(BackendError::Unsupported(Problem::new(reason, hint)));
+        }
         exec::check_here(cell, &self.host)
             .map_err(|error| BackendError::Unsupported(error.problem()))
     }

@@ -156,6 +156,35 @@ pub struct Tasks {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Case {
     pub sets: Vec<Tasks>,
+    pub offline: Option<OffCpus>,
+}
+
+/// CPUs that are taken off in the run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OffCpus {
+    pub cpus: CpuSet,
+    pub at_ms: u32,
+    /// `None`: to the end.
+    pub for_ms: Option<u32>,
+}
+
+impl Case {
+    /// Without CPUs that are off where the kernel keeps one of them or tasks would have no other: it would move these
+    /// for good.
+    pub fn with_possible_offline(mut self) -> Case {
+        let cpus = |set: &Tasks| {
+            let later = set.change.as_ref().map(|change| change.cpus.clone());
+            [Some(set.cpus.clone()), later].into_iter().flatten().flatten()
+        };
+        let is_possible = |off: &OffCpus| {
+            let is_left = |cpus: CpuSet| !cpus.minus(&off.cpus).is_empty();
+            !off.cpus.is_empty()
+                && !off.cpus.contains(0)
+                && self.sets.iter().flat_map(cpus).all(is_left)
+        };
+        self.offline = self.offline.take().filter(is_possible);
+        self
+    }
 }
 
 /// The machine and the scheduler that cases run on.
@@ -208,6 +237,12 @@ pub fn plan_text(target: &Target, title: &str, cases: &[Case], seed: u64, seeds:
     write_groups(cases, &mut text);
     for (at, case) in cases.iter().enumerate() {
         text.push_str(&format!("\n[[workload]]\nname = \"case{at}\"\n"));
+        if let Some(OffCpus { cpus, at_ms, for_ms }) = &case.offline {
+            let length = for_ms.map_or(String::new(), |ms| format!("for = \"{ms}ms\"\n"));
+            text.push_str(&format!(
+                "[[workload.offline]]\nat = \"{at_ms}ms\"\n{length}cpus = \"{cpus}\"\n"
+            ));
+        }
         for (at, set) in case.sets.iter().enumerate() {
             set.write(at, machine, &mut text);
         }
@@ -401,11 +436,15 @@ fn outer_name(weight: u32) -> String {
     format!("o{weight}")
 }
 
-/// The sets, with semicolons between them.
+/// The sets, with semicolons between them, and `CPU 2 is off from 500 ms on, for 300 ms`.
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sets: Vec<String> = self.sets.iter().map(ToString::to_string).collect();
-        f.write_str(&sets.join("; "))
+        f.write_str(&sets.join("; "))?;
+        let Some(OffCpus { cpus, at_ms, for_ms }) = &self.offline else { return Ok(()) };
+        let be = if cpus.len() == 1 { "is" } else { "are" };
+        write!(f, "; {} {be} off from {at_ms} ms on", cpus_words(&Some(cpus.clone())))?;
+        for_ms.map_or(Ok(()), |for_ms| write!(f, ", for {for_ms} ms"))
     }
 }
 

@@ -6,7 +6,9 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::model::CpuSet;
 
-use super::case::{Case, Change, DURATION_MS, Group, LaterWeight, Load, Machine, Policy, Tasks};
+use super::case::{
+    Case, Change, DURATION_MS, Group, LaterWeight, Load, Machine, OffCpus, Policy, Tasks,
+};
 
 const MAX_SETS: u32 = 4;
 const MAX_COUNT: u32 = 4;
@@ -96,19 +98,22 @@ impl Generator {
             groups[1].outer = groups[0].outer;
         }
         let sets = (0..count).map(|at| self.tasks(at == 0, &groups)).collect();
-        self.allowed(Case { sets })
+        let offline = (self.below(5) == 0).then(|| self.offline());
+        self.allowed(Case { sets, offline })
     }
 
-    /// One set of it is drawn again, or the number, the CPUs, the cgroup or the change of its tasks.
+    /// One set of it is drawn again, or the number, the CPUs, the cgroup or the change of its tasks, or the CPUs that
+    /// are off.
     fn changed(&mut self, mut case: Case) -> Case {
         let at = self.below(case.sets.len() as u32) as usize;
         let mut groups: Vec<Group> = case.sets.iter().filter_map(|set| set.cgroup).collect();
         groups.push(self.group());
-        match self.below(5) {
+        match self.below(6) {
             0 => case.sets[at] = self.tasks(at == 0, &groups),
             1 => case.sets[at].count = 1 + self.below(MAX_COUNT),
             2 => case.sets[at].change = Some(self.change(&case.sets[at].cpus)),
             3 => case.sets[at].cgroup = Some(self.one_of(&groups)),
+            4 => case.offline = Some(self.offline()),
             _ => case.sets[at].cpus = self.cpus(),
         }
         self.allowed(case)
@@ -165,7 +170,7 @@ impl Generator {
         self.one_of(&WEIGHTS)
     }
 
-    /// Of tasks on these CPUs.
+    /// A change of tasks that have had these CPUs.
     fn change(&mut self, cpus: &Option<CpuSet>) -> Change {
         let at_ms = self.moment_ms();
         let nice = if self.below(2) == 0 { 0 } else { self.nice() };
@@ -173,6 +178,16 @@ impl Generator {
         let stays = count.is_some() && self.below(2) == 0;
         let cpus = if stays { cpus.clone() } else { self.cpus() };
         Change { at_ms, cpus, nice, count }
+    }
+
+    /// One CPU or two, and never CPU 0.
+    fn offline(&mut self) -> OffCpus {
+        let own = |own: &mut Generator| 1 + own.below(own.machine.cpus - 1);
+        let cpus = [own(self), own(self)];
+        let at_ms = self.moment_ms();
+        let for_ms = (self.below(2) == 0).then(|| 100 * (3 + self.below(5)));
+        let first = if self.below(2) == 0 { &cpus[..1] } else { &cpus[..] };
+        OffCpus { cpus: first.iter().copied().collect(), at_ms, for_ms }
     }
 
     /// When something changes: half of a run or more is left after it, to be judged.
@@ -201,8 +216,12 @@ impl Generator {
 
     /// Real-time tasks leave a CPU to the others, who measure, and change no more. A nice value means something to fair
     /// tasks alone, and a number where it changes. Sets share the first cgroup where there are too many.
-    fn allowed(&self, mut case: Case) -> Case {
-        let mut left = if self.is_of_sched_ext { 0 } else { self.machine.cpus - 1 };
+    /// A scheduler of sched_ext may end when a CPU goes.
+    fn allowed(&self, case: Case) -> Case {
+        let mut case = case.with_possible_offline();
+        case.offline = case.offline.filter(|_| !self.is_of_sched_ext);
+        let off = case.offline.as_ref().map_or(0, |off| off.cpus.len() as u32);
+        let mut left = if self.is_of_sched_ext { 0 } else { self.machine.cpus - 1 - off };
         for set in case.sets.iter_mut().filter(|set| set.policy == Policy::Fifo) {
             if set.count > left {
                 set.policy = Policy::Other;
@@ -310,6 +329,11 @@ mod tests {
             assert!(sets.iter().any(|set| set.policy == policy), "{policy:?}");
         }
         assert!(sets.iter().any(|set| set.at_ms > 0 && set.for_ms.is_some()));
+        let offline = cases.iter().filter_map(|case| case.offline.as_ref());
+        let count = |has: fn(&&OffCpus) -> bool| offline.clone().filter(has).count();
+        assert!(20 * count(|_| true) > cases.len(), "{}", count(|_| true));
+        assert!(count(|off| off.for_ms.is_some()) > 10 && count(|off| off.cpus.len() > 1) > 10);
+        assert_eq!(count(|off| off.cpus.contains(0)), 0);
         assert!(sets.iter().any(|set| set.slice_us.is_some() && set.policy == Policy::Batch));
         let is_fair = |set: &&Tasks| matches!(set.policy, Policy::Other | Policy::Batch);
         assert!(sets.iter().filter(|set| set.slice_us.is_some()).all(is_fair));
@@ -321,9 +345,9 @@ mod tests {
         assert!(has(|own| own.weight.is_none() && own.max.is_some()));
         assert!(!has(|own| own.weight.is_none() && own.later.is_some()));
         assert!(sets.iter().any(|set| set.change.is_some() && set.for_ms.is_some()));
-        let later = |set: &&Tasks| set.change.as_ref().and_then(|change| change.count).is_some();
+        let later = |set: &Tasks| set.change.as_ref().and_then(|change| change.count).is_some();
         let more = sets.iter().filter(|set| set.max_count() > set.count).count();
-        let fewer = sets.iter().filter(later).count() - more;
+        let fewer = sets.iter().filter(|set| later(set)).count() - more;
         assert!(30 * more > sets.len() && 30 * fewer > sets.len(), "{more} and {fewer}");
         assert!(!sets.iter().any(|set| later(set) && set.load == Load::Barrier));
         assert!(sets.iter().any(|set| later(set) && set.load == Load::InheritingLock));
@@ -337,7 +361,9 @@ mod tests {
         let siblings = cases.iter().filter(are_siblings).count();
         assert!(50 * siblings > cases.len(), "{siblings} of {} cases", cases.len());
         let mut generator = Generator::new(5, 0, MACHINE).for_sched_ext();
-        let sets: Vec<Tasks> = (0..300).flat_map(|_| generator.next_case().sets).collect();
+        let of_sched_ext: Vec<Case> = (0..300).map(|_| generator.next_case()).collect();
+        assert!(of_sched_ext.iter().all(|case| case.offline.is_none()));
+        let sets: Vec<Tasks> = of_sched_ext.into_iter().flat_map(|case| case.sets).collect();
         let groups = sets.iter().filter_map(|set| set.cgroup);
         assert_eq!(groups.map(|group| group.max).max(), Some(None));
         assert!(sets.iter().all(|set| set.policy != Policy::Fifo && set.slice_us.is_none()));
@@ -345,7 +371,8 @@ mod tests {
             let groups: BTreeSet<Group> = case.sets.iter().filter_map(|set| set.cgroup).collect();
             assert!(groups.len() <= MAX_GROUPS, "{case}");
             let real_time = case.sets.iter().filter(|set| set.policy == Policy::Fifo);
-            assert!(real_time.map(|set| set.count).sum::<u32>() < MACHINE.cpus, "{case}");
+            let off = case.offline.as_ref().map_or(0, |off| off.cpus.len() as u32);
+            assert!(real_time.map(|set| set.count).sum::<u32>() + off < MACHINE.cpus, "{case}");
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::analysis::{SchedPriority, allowed_cpus, competing_cgroups};
 use crate::model::{
     Cell, CpuSet, Outcome, Reading, RunResult, SetChange, Value, Window, Work, WorkerWindow,
-    merged_knobs,
+    merged_knobs, show_duration,
 };
 use crate::stats::CompetingCgroup;
 
@@ -21,10 +21,16 @@ const WHOLE: u64 = 980;
 /// Tasks that ask for no slice have this one: EEVDF's on up to eight CPUs.
 pub const SLICE_NS: u64 = 3_000_000;
 
+/// After a CPU has gone or come the kernel balances in other domains.
+const CPU_TURN_NS: u64 = 100_000_000;
+
 #[derive(Clone)]
 pub struct Seen {
     pub work: Work,
+    /// The CPUs that are online.
     pub cpus: Vec<u32>,
+    /// All, from 0 on.
+    pub machine_cpus: u32,
     /// In the order of the workers.
     pub tasks: Vec<Task>,
     pub windows: Vec<SeenWindow>,
@@ -107,10 +113,12 @@ impl Seen {
         let windows = seen_windows(windows, warmup_ns, tasks);
         let run_end_ns = windows.last().map_or(warmup_ns, |window| window.to_ns);
         let moments = moments(&cell.work);
-        let begins = std::iter::once(0).chain(moments.iter().map(|at_ns| warmup_ns + at_ns));
+        let begins = std::iter::once(None).chain(moments.iter().copied().map(Some));
         let ends = moments.iter().map(|at_ns| warmup_ns + at_ns).chain([u64::MAX]);
-        let parts = begins.zip(ends).map(|(from_ns, to_ns)| {
-            let cell = changed(cell, from_ns.checked_sub(warmup_ns));
+        let parts = begins.zip(ends).map(|(begin_ns, to_ns)| {
+            let from_ns =
+                begin_ns.map_or(0, |at_ns| warmup_ns + settled_ns(&cell.work, result, at_ns));
+            let cell = changed(cell, begin_ns);
             let mut seen = Seen::new(&cell, cpus);
             seen.run_end_ns = run_end_ns;
             seen.add_tasks(&cell, result);
@@ -128,7 +136,8 @@ impl Seen {
     fn new(cell: &Cell, cpus: u32) -> Seen {
         Seen {
             work: cell.work.clone(),
-            cpus: (0..cpus).collect(),
+            cpus: (0..cpus).filter(|cpu| !cell.work.offline_cpus().contains(*cpu)).collect(),
+            machine_cpus: cpus,
             tasks: Vec::new(),
             windows: Vec::new(),
             run_end_ns: 0,
@@ -140,6 +149,7 @@ impl Seen {
 
     fn add_tasks(&mut self, cell: &Cell, result: &RunResult) {
         let all: CpuSet = self.cpus.iter().copied().collect();
+        let offline = cell.work.offline_cpus();
         let work = self.work.clone();
         for (at, (set, measured)) in work.sets.iter().zip(&result.sets).enumerate() {
             // An affinity of which nothing is known holds nobody.
@@ -173,7 +183,7 @@ impl Seen {
             self.tasks.extend(measured.workers.iter().map(|worker| Task {
                 set: at,
                 tid: worker.tid,
-                cpus: cpus.clone(),
+                cpus: cpus.minus(&offline),
                 weight: priority.priority().weight,
                 priority: priority.clone(),
                 never_sleeps: never_sleeps && !is_limited,
@@ -291,15 +301,32 @@ fn seen_windows(windows: &[Window], warmup_ns: u64, tasks: usize) -> Vec<SeenWin
 fn moments(work: &Work) -> Vec<u64> {
     let sets = work.sets.iter().flat_map(|set| &set.changes).map(|change| change.at_ns);
     let cgroups = work.cgroups.iter().flat_map(|own| &own.changes).map(|change| change.at_ns);
-    let mut all: Vec<u64> = sets.chain(cgroups).collect();
+    let mut all: Vec<u64> = sets.chain(cgroups).chain(turns(work)).collect();
     all.sort_unstable();
     all.dedup();
     all
 }
 
+/// When CPUs go or come.
+fn turns(work: &Work) -> impl Iterator<Item = u64> + '_ {
+    work.offline.iter().flat_map(|off| [Some(off.at_ns), off.end_ns()]).flatten()
+}
+
+/// When all changes until then have been made: a CPU that goes or comes waits for threads of the kernel on it.
+fn settled_ns(work: &Work, result: &RunResult, at_ns: u64) -> u64 {
+    let made_ns = |turn_ns: u64| {
+        let name = format!("change at {}", show_duration(turn_ns));
+        let made = result.knobs.iter().find(|own| own.knob == name);
+        made.and_then(|own| own.asked.as_duration_ns()).unwrap_or(turn_ns)
+    };
+    let settled = turns(work).filter(|own| *own <= at_ns).map(|own| made_ns(own) + CPU_TURN_NS);
+    settled.fold(at_ns, u64::max)
+}
+
 /// The cell as it is after all changes until then; `None`: before the first.
 fn changed(cell: &Cell, until_ns: Option<u64>) -> Cell {
     let mut cell = cell.clone();
+    cell.work.offline.retain(|off| until_ns.is_some_and(|until_ns| off.is_at(until_ns)));
     let Some(until_ns) = until_ns else { return cell };
     for set in &mut cell.work.sets {
         let made = set.changes.iter().take_while(|change| change.at_ns <= until_ns).count();
@@ -336,7 +363,7 @@ pub fn seconds(ns: u64) -> String {
 mod tests {
     use super::*;
     use crate::hunt::testing::{cell, parts};
-    use crate::model::{Cgroup, CgroupChange, CgroupPath, SetChange};
+    use crate::model::{Cgroup, CgroupChange, CgroupPath, Offline, SetChange};
 
     const MS: u64 = 1_000_000;
 
@@ -369,6 +396,25 @@ mod tests {
         let limited = |seen: &Seen| (seen.tasks[1].never_sleeps, seen.tasks[1].is_limited);
         assert_eq!((limited(&parts[1]), limited(&parts[2])), ((true, false), (false, true)));
         assert!(parts.iter().all(|seen| seen.run_end_ns == 2000 * MS));
+    }
+
+    #[test]
+    fn a_cpu_that_is_off_is_nobodys_and_a_turn_takes_a_window() {
+        let mut cell = cell(&[("some", "0-1", 2), ("other", "2", 1)]);
+        let cpus = "1".parse().unwrap();
+        cell.work.offline = vec![Offline { at_ns: 500 * MS, for_ns: Some(700 * MS), cpus }];
+        let parts = parts(3, &cell, &[[50, 50, 100]; 20]);
+        let shown = parts.iter().map(|seen| {
+            let ms = |ns: u64| ns / MS;
+            let (first, last) = (&seen.windows[0], seen.windows.last().unwrap());
+            (ms(first.from_ns), ms(last.to_ns), seen.cpus.clone(), seen.tasks[0].cpus.to_string())
+        });
+        let expected = [
+            (0, 500, vec![0, 1, 2], "0-1".to_string()),
+            (600, 1200, vec![0, 2], "0".to_string()),
+            (1300, 2000, vec![0, 1, 2], "0-1".to_string()),
+        ];
+        assert_eq!(shown.collect::<Vec<_>>(), expected);
     }
 
     #[test]

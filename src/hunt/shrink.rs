@@ -6,7 +6,7 @@ use std::iter::once;
 
 use crate::model::CpuSet;
 
-use super::case::{Case, Change, Group, LaterWeight, Load, Machine, Policy, Tasks};
+use super::case::{Case, Change, Group, LaterWeight, Load, Machine, OffCpus, Policy, Tasks};
 
 /// Candidates of one step: the first that breaks the rule is the next case, and those that do not fit in come in the
 /// next step.
@@ -48,7 +48,11 @@ pub fn size(case: &Case) -> (u32, usize, u32, u32) {
         let fewest = later_count(set).map_or(0, |later| later.min(set.count));
         is_given.iter().map(|given| u32::from(*given)).sum::<u32>() + cpus + fewest
     };
-    (sum(Tasks::max_count), case.sets.len(), sum(events), sum(rest))
+    let off = case.offline.as_ref();
+    let off_events = off.map_or(0, |off| 1 + u32::from(off.for_ms.is_some()));
+    let off_rest = off.map_or(0, |off| off.cpus.len() as u32 + u32::from(off.at_ms != ROUND_MS));
+    let (events, rest) = (sum(events) + off_events, sum(rest) + off_rest);
+    (sum(Tasks::max_count), case.sets.len(), events, rest)
 }
 
 fn later_count(tasks: &Tasks) -> Option<u32> {
@@ -105,6 +109,9 @@ fn smaller(case: &Case) -> Vec<Case> {
             all.push(less);
         }
     }
+    for offline in simpler_offline(&case.offline) {
+        all.push(Case { offline, ..case.clone() });
+    }
     let groups: BTreeSet<Group> = case.sets.iter().filter_map(|set| set.cgroup).collect();
     for group in groups {
         for simple in simpler_groups(group) {
@@ -124,8 +131,18 @@ fn smaller(case: &Case) -> Vec<Case> {
             all.push(less);
         }
     }
-    all.retain(|less| size(less) < size(case));
+    // CPUs may not go that some tasks have alone.
+    all.retain(|less| size(less) < size(case) && less.clone().with_possible_offline() == *less);
     all
+}
+
+fn simpler_offline(offline: &Option<OffCpus>) -> Vec<Option<OffCpus>> {
+    let Some(off) = offline else { return Vec::new() };
+    let fewer = fewer(&Some(off.cpus.clone())).into_iter().flatten();
+    let fewer = fewer.map(|cpus| OffCpus { cpus, ..off.clone() });
+    let simple =
+        [OffCpus { for_ms: None, ..off.clone() }, OffCpus { at_ms: ROUND_MS, ..off.clone() }];
+    once(None).chain(simple.into_iter().chain(fewer).map(Some)).collect()
 }
 
 fn simpler(tasks: &Tasks) -> Vec<Tasks> {
@@ -205,6 +222,7 @@ pub fn smaller_machines(machine: Machine, case: &Case) -> Vec<(Machine, Case)> {
     // The fewest sets lose the fewest CPUs.
     let uses = |gone: &Gone| {
         let later = case.sets.iter().filter_map(|set| set.change.as_ref()?.cpus.as_ref());
+        let later = later.chain(case.offline.iter().map(|off| &off.cpus));
         let cpus = case.sets.iter().filter_map(|set| set.cpus.as_ref()).chain(later);
         cpus.map(|cpus| gone.cpus.iter().filter(|cpu| cpus.contains(**cpu)).count()).sum::<usize>()
     };
@@ -277,9 +295,14 @@ fn without_cpus(case: &Case, gone: &Gone) -> Option<Case> {
             change.cpus = left(&change.cpus)?;
         }
     }
+    if let Some(off) = &mut case.offline {
+        off.cpus = left(&Some(off.cpus.clone()))??;
+    }
+    let off = case.offline.as_ref().map_or(0, |off| off.cpus.len() as u32);
+    let is_possible = case.clone().with_possible_offline() == case;
     let real_time = case.sets.iter().filter(|set| set.policy == Policy::Fifo);
     let real_time: u32 = real_time.map(|set| set.count).sum();
-    (machine.cpus > 1 && real_time < machine.cpus).then_some(case)
+    (machine.cpus > 1 && real_time + off < machine.cpus && is_possible).then_some(case)
 }
 
 /// All CPUs, and these without each of them.
@@ -304,7 +327,8 @@ mod tests {
     fn a_smaller_guest_has_the_cpus_that_tasks_are_held_to() {
         let set = |cpus: &[u32]| Tasks { cpus: Some(cpus.iter().copied().collect()), ..tasks() };
         let shown = |from: &str, sets: &[&[u32]]| {
-            let case = Case { sets: sets.iter().map(|cpus| set(cpus)).collect() };
+            let sets = sets.iter().map(|cpus| set(cpus)).collect();
+            let case = Case { sets, offline: None };
             let machines = smaller_machines(from.parse().unwrap(), &case).into_iter();
             let text = |(machine, case): (Machine, Case)| {
                 let cpus = case.sets.iter().map(|set| match &set.cpus {
@@ -328,7 +352,7 @@ mod tests {
     #[test]
     fn a_smaller_guest_has_room_for_changes_and_real_time_tasks() {
         let machines = |machine: &str, tasks: Tasks| {
-            let case = Case { sets: vec![tasks] };
+            let case = Case { sets: vec![tasks], offline: None };
             let machines = smaller_machines(machine.parse().unwrap(), &case).into_iter();
             machines.map(|(machine, _)| machine.to_string()).collect::<Vec<_>>().join(", ")
         };
@@ -381,6 +405,28 @@ mod tests {
             assert_eq!(size(&least), (4, 2, 0, 2), "{case} became {least}");
             assert!(steps < 60, "{steps}");
         }
+    }
+
+    #[test]
+    fn cpus_that_are_off_shrink_and_move_with_the_machine() {
+        let off =
+            |cpus: &str| OffCpus { cpus: cpus.parse().unwrap(), at_ms: 700, for_ms: Some(300) };
+        let case = Case { sets: vec![tasks(), tasks()], offline: Some(off("1,3")) };
+        let is_off = |case: &Case, cpu: u32| case.offline.iter().any(|off| off.cpus.contains(cpu));
+        let shrunk = |breaks: &dyn Fn(&Case) -> bool| shrink(case.clone(), breaks).0.to_string();
+        let expected = "1 task on any CPU; CPU 3 is off from 500 ms on";
+        assert_eq!(shrunk(&|case| is_off(case, 3)), expected);
+        assert_eq!(shrunk(&|_| true), "1 task on any CPU");
+        let held = Tasks { cpus: Some("1-2".parse().unwrap()), ..tasks() };
+        let case = Case { sets: vec![held], offline: Some(off("2")) };
+        assert_eq!(shrink(case.clone(), |case| is_off(case, 2)).0.sets, [tasks()]);
+        let machines = smaller_machines("4x2".parse().unwrap(), &case);
+        let shown = machines.iter().map(|(machine, case)| format!("{machine}: {case}"));
+        assert_eq!(
+            shown.collect::<Vec<_>>(),
+            ["4x1: 1 task on CPUs 1-2; CPU 2 is off from 700 ms on, for 300 ms"],
+            "one of two CPUs is left, or CPU 1 becomes CPU 0, or CPU 2 goes"
+        );
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub fn parts<const N: usize>(cpus: u32, cell: &Cell, ms: &[[u64; N]]) -> Vec<See
         name: set.name.clone(),
         workload: "spin".to_string(),
         ops: "ops".to_string(),
-        workers: vec![worker.clone(); set.count as usize],
+        workers: vec![worker.clone(); set.max_count() as usize],
         ..SetResult::default()
     };
     let sets = cell.work.sets.iter().map(set).collect();

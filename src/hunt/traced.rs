@@ -26,10 +26,10 @@ pub fn timeline(seen: &Seen, trace: &Trace) -> Timeline {
         cpu_ns: task.run_cpu_ns,
     });
     let (Some(first), Some(last)) = (seen.windows.first(), seen.windows.last()) else {
-        return Timeline::new(trace, u64::MAX, seen.cpus.len() as u32, tasks.collect());
+        return Timeline::new(trace, u64::MAX, seen.machine_cpus, tasks.collect());
     };
     let length_ns = seen.run_end_ns - first.from_ns;
-    let mut timeline = Timeline::new(trace, length_ns, seen.cpus.len() as u32, tasks.collect());
+    let mut timeline = Timeline::new(trace, length_ns, seen.machine_cpus, tasks.collect());
     // Other CPUs and limits hold after it.
     let end_ns = timeline.length_ns.saturating_sub(seen.run_end_ns - last.to_ns);
     timeline.waits.iter_mut().for_each(|wait| wait.to_ns = wait.to_ns.min(end_ns));

@@ -311,7 +311,7 @@ mod tests {
                     "[[workload]]",
                     "[[workload]]\nbackground = [{ use = \"spin\", name = \"more\" }]",
                 ),
-                "[[workload]]",
+                "\"mix\"",
                 "`mix` cannot be run: it has 100001 workers",
             ),
             (in_set("at = \"1s\"\nknobs = { nice = 20 }"), "20 }", "20 is above"),

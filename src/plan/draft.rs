@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use crate::model::{
-    Advice, Cgroup, CgroupPath, Measure, Params, Phase, Placement, Value, Variant, Work,
+    Advice, Cgroup, CgroupPath, Measure, Offline, Params, Phase, Placement, Value, Variant, Work,
     WorkerKind, WorkerSet,
 };
 use crate::workload::{Pool, Request, Speed, Workload, WorkloadError};
@@ -18,6 +18,7 @@ use super::error::Faults;
 use super::fields::{AT, FOR, MAX_COUNT, MAX_WORKERS, OPS};
 use super::knobs::Knobs;
 use super::moments::changes_fit;
+use super::offline::check_affinity;
 use super::phases::{PhaseKey, check_phases, phases_fit};
 use super::table::{Points, Span, quoted_start};
 
@@ -35,6 +36,8 @@ pub struct Draft {
     pub llcs: Option<Span>,
     /// The lengths of its runs and of those in the lab, and their places.
     pub durations: [Option<(u64, Span)>; 2],
+    /// CPUs that are taken off in mid-run, each with its place.
+    pub offline: Vec<(Offline, Span)>,
     /// The cgroups that its sets need.
     pub cgroups: Vec<Cgroup>,
     /// Whether each set is to run alone, too.
@@ -141,6 +144,9 @@ impl Draft {
             own.check_affinity(cpus, faults);
             set.changes.check_knobs(&own.values, variants, cpus, faults);
         }
+        let of_sets = self.sets.iter().flat_map(Set::all_knobs);
+        let knobs = variants.iter().map(|variant| &variant.knobs).chain(of_sets);
+        check_affinity(&self.offline, knobs, placement.cpus.as_ref(), faults);
         let Some(span) = &self.llcs else { return };
         let knobs = variants.iter().map(|variant| &variant.knobs);
         let mut knobs = knobs.chain(self.sets.iter().flat_map(Set::all_knobs));
@@ -295,7 +301,17 @@ impl Draft {
         let durations_ns = self.durations.each_ref().map(|duration| Some(duration.as_ref()?.0));
         let [duration_ns, lab_duration_ns] = durations_ns;
         let sets = sets.collect();
-        Work { name: self.name.clone(), axes, llcs, duration_ns, lab_duration_ns, cgroups, sets }
+        let offline = self.offline.iter().map(|(offline, _)| offline.clone()).collect();
+        Work {
+            name: self.name.clone(),
+            axes,
+            llcs,
+            duration_ns,
+            lab_duration_ns,
+            cgroups,
+            offline,
+            sets,
+        }
     }
 }
 

@@ -24,6 +24,7 @@ use super::fields::{
     PROGRAM, Program, SET, SET_KEYS, WORKLOAD, WORKLOAD_KEYS, Words, names, package_of,
 };
 use super::knobs::Knobs;
+use super::offline;
 use super::phases::PhaseKey;
 use super::rt_app::RT_APP;
 use super::similar::suggestion;
@@ -173,6 +174,7 @@ impl<'w> Reader<'w, '_> {
         if let [Some((own_ns, _)), _] = durations {
             self.duration_ns = own_ns;
         }
+        let offline = offline::take(&mut table, self.duration_ns, self.faults);
         let default_name = if set_tables.is_empty() {
             self.single_set(table, &mut sets)
         } else {
@@ -218,6 +220,7 @@ impl<'w> Reader<'w, '_> {
             phases,
             llcs,
             durations,
+            offline,
             cgroups,
             solo,
             sound: true,

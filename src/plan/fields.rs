@@ -299,7 +299,8 @@ pub const TOP_KEYS: &[&str] = &[
 pub const OF_TOP: [&str; 3] = ["schema", "title", "probes"];
 pub const VARIANT_KEYS: &[&str] = &["name"];
 pub const SET_KEYS: &[&str] = &["name", "use", "knobs", CGROUP, CHANGE];
-pub const WORKLOAD_KEYS: &[&str] = &["name", "use", "knobs", CGROUP, CHANGE, "set", "background"];
+pub const WORKLOAD_KEYS: &[&str] =
+    &["name", "use", "knobs", CGROUP, CHANGE, OFFLINE, "set", "background"];
 
 /// In a table of a workload that runs programs: how to read a metric from their output.
 pub const OUTPUT: &[Field] = &[
@@ -352,9 +353,18 @@ pub const MAX_CHANGES: usize = 100;
 pub const CHANGE_AT: Field = Field::new(AT, Kind::Duration { min_ns: 0, max_ns: 24 * HOUR })
     .about("when it happens: so long after the begin of the measured section");
 
-/// In a change of a worker set.
+/// A key of changes of worker sets.
 pub const CHANGE_COUNT: Field = Field::new("count", Kind::Int { min: 1, max: MAX_COUNT })
     .about("how many of its workers there are from then on; the others sleep");
+
+/// Tables of a workload: CPUs that are taken off in mid-run.
+pub const OFFLINE: &str = "offline";
+
+pub const OFFLINE_CPUS: Field = Field::new("cpus", Kind::Cpus)
+    .about("no task has these CPUs, not CPU 0, by the kernel's hotplug: in the lab alone");
+
+pub const OFFLINE_FOR: Field = Field::new(FOR, Kind::Duration { min_ns: MS, max_ns: 24 * HOUR })
+    .about("they are put back so long after they were taken off; at the end unless given");
 
 /// The setting of a cgroup that is not also a knob.
 pub const CGROUP_CPUS: Field =

@@ -23,6 +23,7 @@ mod finding;
 mod knobs;
 mod lab;
 mod moments;
+mod offline;
 mod order;
 mod phases;
 mod program;

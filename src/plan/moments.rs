@@ -13,7 +13,18 @@ pub fn changes<'t>(
     duration_ns: u64,
     faults: &mut Faults,
 ) -> Vec<(u64, Table<'t>)> {
-    let tables = sections(table, CHANGE, &format!("{path}.{CHANGE}"), faults);
+    timed(table, CHANGE, &format!("{path}.{CHANGE}"), duration_ns, faults)
+}
+
+/// The same of tables under another key; `path` is their own.
+pub fn timed<'t>(
+    table: &mut Table<'t>,
+    key: &str,
+    path: &str,
+    duration_ns: u64,
+    faults: &mut Faults,
+) -> Vec<(u64, Table<'t>)> {
+    let tables = sections(table, key, path, faults);
     if let Some(first) = tables.get(MAX_CHANGES) {
         let message = format!("{} changes", tables.len());
         faults.add(&first.span, message, "too many", format!("at most {MAX_CHANGES} of each"));
@@ -56,5 +67,6 @@ fn fits(at_ns: u64, duration_ns: u64) -> Result<(), ValueError> {
 pub fn changes_fit(work: &Work, duration_ns: u64) -> Result<(), ValueError> {
     let of_sets = work.sets.iter().flat_map(|set| &set.changes).map(|change| change.at_ns);
     let of_cgroups = work.cgroups.iter().flat_map(|of| &of.changes).map(|change| change.at_ns);
-    of_sets.chain(of_cgroups).try_for_each(|at_ns| fits(at_ns, duration_ns))
+    let of_cpus = work.offline.iter().map(|off| off.at_ns);
+    of_sets.chain(of_cgroups).chain(of_cpus).try_for_each(|at_ns| fits(at_ns, duration_ns))
 }

@@ -8,9 +8,9 @@ use crate::workload::{DISTRIBUTIONS, METRIC, RATE, Spec};
 
 use super::fields::{
     AT, CGROUP, CHANGE, CHANGE_AT, CHANGE_COUNT, EXPECT, FINDING, Known, LAB, LAB_MODEL, LLCS,
-    MAX_CHANGES, MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, OUTPUT, PACKAGE, PARAMETERS,
-    PLACEMENT, PROGRAM, PROGRAMS, Program, REQUIRED_OF_FINDING, SCALE, SET, WORKLOAD, Words,
-    cgroup_fields, package_of, report,
+    MAX_CHANGES, MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, OFFLINE, OFFLINE_CPUS,
+    OFFLINE_FOR, OUTPUT, PACKAGE, PARAMETERS, PLACEMENT, PROGRAM, PROGRAMS, Program,
+    REQUIRED_OF_FINDING, SCALE, SET, WORKLOAD, Words, cgroup_fields, package_of, report,
 };
 use super::program::programs;
 
@@ -28,6 +28,7 @@ fn schema_of(words: &Words) -> Json {
         .map(|spec| {
             let more = with_llcs(WORKLOAD).into_iter();
             let more = more.chain([("background".to_string(), reference("sets"))]);
+            let more = more.chain([(OFFLINE.to_string(), reference(OFFLINE))]);
             set_table(spec, &words.programs, more.collect())
         })
         .chain([workload_of_sets("set"), workload_of_sets("use")]);
@@ -75,6 +76,7 @@ fn schema_of(words: &Words) -> Json {
             "knobs": table(properties(&words.task_knobs, &schema_of_kind), &[]),
             "cgroup": cgroup(),
             "changes": changes(words),
+            OFFLINE: offline(),
             "sets": { "type": "array", "minItems": 1, "maxItems": MAX_SETS, "items": {
                 "anyOf": sets.collect::<Vec<_>>(),
             } },
@@ -102,8 +104,17 @@ fn changes(words: &Words) -> Json {
     changes_of(keys)
 }
 
+/// CPUs that are taken off in mid-run.
+fn offline() -> Json {
+    let keys = properties(&[CHANGE_AT, OFFLINE_FOR, OFFLINE_CPUS], &schema_of_kind);
+    moments(table(keys, &[AT, OFFLINE_CPUS.name]))
+}
+
 fn changes_of(keys: Map<String, Json>) -> Json {
-    let items = table(keys, &[AT]);
+    moments(table(keys, &[AT]))
+}
+
+fn moments(items: Json) -> Json {
     json!({ "type": "array", "minItems": 1, "maxItems": MAX_CHANGES, "items": items })
 }
 
@@ -212,6 +223,7 @@ fn workload_of_sets(key: &str) -> Json {
     keys.extend(with_llcs(WORKLOAD));
     keys.insert("name".to_string(), reference("name"));
     keys.insert("background".to_string(), reference("sets"));
+    keys.insert(OFFLINE.to_string(), reference(OFFLINE));
     let about = "a file of rt-app next to the plan";
     let sets = match key {
         "use" => json!({ "type": "string", "pattern": r"\.json$", "description": about }),

@@ -58,6 +58,7 @@ fn alone<'d>(draft: &'d Draft, work: &'d Work) -> impl Iterator<Item = Work> + '
             duration_ns: work.duration_ns,
             lab_duration_ns: work.lab_duration_ns,
             cgroups,
+            offline: Vec::new(),
             sets: vec![set],
         }
     })

@@ -1,8 +1,8 @@
 //! The conditions under which two runs are the same work, so that their figures may be compared. Pure.
 
 use crate::model::{
-    Cell, Cgroup, CgroupPath, Lab, Params, Phase, Placement, SampledPlan, Variant, WorkerSet,
-    show_duration,
+    Cell, Cgroup, CgroupPath, Lab, Offline, Params, Phase, Placement, SampledPlan, Variant,
+    WorkerSet, show_duration,
 };
 
 use super::notes::Difference;
@@ -103,8 +103,9 @@ impl WorkKey<'_> {
     }
 
     /// Where its workers may run.
-    fn place(&self) -> (&Placement, Option<u32>, &[Cgroup]) {
-        (&self.cell.placement, self.cell.work.llcs, &self.cell.work.cgroups)
+    fn place(&self) -> (&Placement, Option<u32>, &[Cgroup], &[Offline]) {
+        let work = &self.cell.work;
+        (&self.cell.placement, work.llcs, &work.cgroups, &work.offline)
     }
 
     /// The backend, and in the lab the guests' machine. The kernel is a side's.

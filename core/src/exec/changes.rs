@@ -1,6 +1,6 @@
 //! Changes in mid-run: a thread that sleeps until the moments of the plan, and then changes cgroups and workers.
 //!
-//! All that one moment asks for is made at once: first cgroups, then each set's workers, to the knobs that they have
+//! All that one moment asks for is made at once: first CPUs, then cgroups, then each set's workers, to the knobs that they have
 //! after it. It begins on the clock of the windows, counts as overhead, and ends with the first change that fails.
 
 use std::collections::BTreeMap;
@@ -23,6 +23,7 @@ use crate::workload::{Control, Load, STEPS, Slot};
 
 use super::ExecError;
 use super::group::{Set, WorkerGroup};
+use super::offline::{Turn, turns};
 
 /// Later changes have a note.
 const MAX_LATE_NS: u64 = 1_000_000;
@@ -33,6 +34,7 @@ pub struct Changes(Vec<Moment>);
 struct Moment {
     /// The time since the begin of the measured section.
     at_ns: u64,
+    cpus: Vec<Turn>,
     cgroups: Vec<CgroupWrite>,
     sets: Vec<SetStep>,
 }
@@ -74,7 +76,9 @@ impl Changes {
         let sets = &spec.cell.work.sets;
         let of_sets = sets.iter().flat_map(|set| &set.changes).map(|change| change.at_ns);
         let of_cgroups = spec.cgroups.changes.iter().map(|change| change.at_ns);
-        let mut moments: Vec<u64> = of_sets.chain(of_cgroups).collect();
+        let cpus = turns(&spec.cell.work, spec.duration_ns);
+        let of_cpus = cpus.iter().map(|turn| turn.at_ns);
+        let mut moments: Vec<u64> = of_sets.chain(of_cgroups).chain(of_cpus).collect();
         moments.sort_unstable();
         moments.dedup();
         let mut states: Vec<State> = if moments.is_empty() {
@@ -89,7 +93,8 @@ impl Changes {
                 state.step(at_ns, &cgroups, &group.sets()[position], spec)
             });
             let sets = steps.filter_map(Result::transpose).collect::<Result<_, ExecError>>()?;
-            Ok(Moment { at_ns, cgroups, sets })
+            let cpus = cpus.iter().copied().filter(|turn| turn.at_ns == at_ns).collect();
+            Ok(Moment { at_ns, cpus, cgroups, sets })
         };
         Ok(Changes(moments.into_iter().map(moment).collect::<Result<_, ExecError>>()?))
     }
@@ -194,10 +199,11 @@ impl<'s> State<'s> {
 impl Moment {
     fn make(&self) -> Result<(), ExecError> {
         let host = Host::default();
+        let failed = |missing| ExecError::Change { at_ns: self.at_ns, missing };
+        self.cpus.iter().try_for_each(|turn| turn.make(&host)).map_err(failed)?;
         for CgroupWrite { cgroup, setting, files, .. } in &self.cgroups {
             let name = format!("cgroup {cgroup}: {setting}");
-            variant::write_cgroup_files(&host, &name, files)
-                .map_err(|missing| ExecError::Change { at_ns: self.at_ns, missing })?;
+            variant::write_cgroup_files(&host, &name, files).map_err(failed)?;
         }
         for step in &self.sets {
             step.make(&host).map_err(|missing| {

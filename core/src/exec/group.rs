@@ -75,7 +75,7 @@ pub struct WorkerGroup {
 pub struct Set {
     name: String,
     pub control: &'static Control,
-    /// Of its workers.
+    /// One for each worker.
     pub slots: &'static [Slot],
     pub spec: &'static Spec,
     pub load: Arc<dyn Load>,

@@ -19,6 +19,7 @@ use crate::variant::{self, Journal};
 use crate::workload;
 
 use super::child::{Runner, failed};
+use super::offline::put_back;
 use super::xen;
 use super::{ExecError, Own};
 
@@ -108,10 +109,11 @@ pub fn run_here(
     }
     spec.cgroups = applied.cgroups_of_sets().clone();
     let (spec, pool) = (&spec, cpus(&spec));
+    let steady = pool.minus(&spec.cell.work.offline_cpus());
     let mut offline = CpuSet::default();
     let mut on_window = |window| {
         if let Some(online) = topology::online(host).known() {
-            offline = offline.iter().chain(pool.minus(&online).iter()).collect();
+            offline = offline.iter().chain(steady.minus(&online).iter()).collect();
         }
         on_window(window);
     };
@@ -136,7 +138,10 @@ pub fn run_here(
         Ok(mut runner) => {
             let ended = runner.attend(spec, cancel, &mut on_started, &mut on_window);
             runner.end();
-            ended
+            match put_back(&spec.cell.work.offline_cpus(), host) {
+                Ok(()) => ended,
+                Err(error) => failed(&error),
+            }
         }
         Err(error) => failed(&error),
     };

@@ -292,7 +292,7 @@ impl<'g> Reader<'g> {
 }
 
 impl Sample {
-    /// Of a difference: the time in which the worker was there.
+    /// The time in which the worker was there, between two samples.
     pub fn wall_ns(&self) -> u64 {
         self.at_ns.saturating_sub(self.rested_ns)
     }

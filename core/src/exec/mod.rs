@@ -12,6 +12,7 @@ mod group;
 mod here;
 mod live;
 mod measure;
+mod offline;
 mod phases;
 mod result;
 mod shuffle;

@@ -135,7 +135,33 @@ pub struct Work {
     /// The cgroups of its sets and all above them, each after the one that it lies in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<Cgroup>,
+    /// CPUs that are taken off in mid-run, in the order of their moments; none twice at a time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub offline: Vec<Offline>,
     pub sets: Vec<WorkerSet>,
+}
+
+/// CPUs that no task has for a part of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offline {
+    /// The time since the begin of the measured section.
+    pub at_ns: u64,
+    /// `None`: to the end of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_ns: Option<u64>,
+    pub cpus: CpuSet,
+}
+
+impl Offline {
+    /// Since the begin of the measured section; `None`: the end of the run.
+    pub fn end_ns(&self) -> Option<u64> {
+        self.for_ns.map(|for_ns| self.at_ns.saturating_add(for_ns))
+    }
+
+    /// Whether they are off at this moment.
+    pub fn is_at(&self, at_ns: u64) -> bool {
+        self.at_ns <= at_ns && self.end_ns().is_none_or(|end_ns| at_ns < end_ns)
+    }
 }
 
 impl Work {
@@ -390,9 +416,16 @@ impl Work {
         Cgroup::needed(&self.cgroups, set.cgroup.as_slice())
     }
 
-    /// Whether workers of the set, or a cgroup that they are in, change in mid-run.
+    /// All CPUs that are off at some time.
+    pub fn offline_cpus(&self) -> CpuSet {
+        self.offline.iter().flat_map(|off| off.cpus.iter()).collect()
+    }
+
+    /// Whether workers of the set, a cgroup that they are in, or CPUs change in mid-run.
     pub fn changes_in_mid_run(&self, set: &WorkerSet) -> bool {
-        !set.changes.is_empty() || self.cgroups_of(set).iter().any(|of| !of.changes.is_empty())
+        !set.changes.is_empty()
+            || !self.offline.is_empty()
+            || self.cgroups_of(set).iter().any(|of| !of.changes.is_empty())
     }
 
     /// The set that is all of this work, one of it, no background, and active all the time: a run

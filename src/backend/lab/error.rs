@@ -64,6 +64,8 @@ pub enum LabError {
     Program { path: PathBuf, source: ProgramError },
     #[error(transparent)]
     Scheduler(#[from] SchedulerError),
+    #[error("CPUs {cpus} cannot be taken off: {why}")]
+    Offline { cpus: CpuSet, why: String },
     #[error("the kernel {kernel} cannot have it: {}", messages(missing))]
     Lacking { kernel: String, missing: Vec<Missing> },
     #[error(transparent)]
@@ -130,6 +132,7 @@ impl Advice for LabError {
             Self::MachineLimit(error) => error.hint.as_str().into(),
             Self::Emulator(error) => return error.hint(),
             Self::Kernel(error) => return error.hint(),
+            Self::Offline { .. } => "others from 1 on, or `cpus` in [lab]".into(),
             Self::NoKernels { names, .. } => {
                 format!("schedlab kernel get {}", names.join(" ")).into()
             }

@@ -265,6 +265,7 @@ impl GuestManager {
         if !missing.is_empty() {
             return Err(LabError::Lacking { kernel: kernel.to_string(), missing });
         }
+        self.check_offline(cell, has_hypervisor)?;
         check_xen(cell, kernel, has_hypervisor)?;
         if has_hypervisor || cell.work.has_guests(false) {
             exec::check_guests(cell, has_hypervisor.then_some(&self.lab))?;
@@ -277,6 +278,19 @@ impl GuestManager {
             _ => {}
         }
         scheduler.as_ref().and_then(Scheduler::path).map_or(Ok(()), initrd::check_user_file)
+    }
+
+    fn check_offline(&self, cell: &Cell, has_hypervisor: bool) -> Result<(), LabError> {
+        let (wanted, has) = (cell.work.offline_cpus(), self.lab.cpus);
+        let missing = wanted.minus(&(0..has).collect());
+        let why = match () {
+            () if wanted.is_empty() => return Ok(()),
+            () if has_hypervisor => "they are the hypervisor's".to_string(),
+            () if missing.is_empty() => return Ok(()),
+            () => format!("the guest has CPUs 0 to {}", has - 1),
+        };
+        let cpus = if missing.is_empty() { wanted } else { missing };
+        Err(LabError::Offline { cpus, why })
     }
 
     /// The kernel of a cell, ready to be booted.

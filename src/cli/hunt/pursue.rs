@@ -427,7 +427,7 @@ mod tests {
         let mut judged = Judged::invented(1.0);
         judged.text = "CPU 1 idles".to_string();
         let held = Held { text: String::new(), judged, seeds: 3, ran: 4 };
-        let case = Case { sets: Vec::new() };
+        let case = Case { sets: Vec::new(), offline: None };
         let header = header(&held, &case, Fault::Broken("work conservation"), "6.18.15");
         assert!(header.starts_with("# work conservation: CPU 1 idles\n"), "{header}");
         assert!(header.contains("\n# It held with 3 of 4 seeds on 20"), "{header}");

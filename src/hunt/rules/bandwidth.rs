@@ -153,6 +153,21 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_rests_has_no_part_of_the_limit() {
+        let mut seen = limited(&[[0, 30, 100]; 20]);
+        assert!(!Bandwidth.judge(&seen).unwrap().is_broken());
+        seen.windows.iter_mut().for_each(|own| own.readings[1].cpu_ns = 70_000_000);
+        let rests = |seen: &mut Seen, from: usize| {
+            seen.windows[from..].iter_mut().for_each(|own| own.readings[0].wall_ns = 0);
+        };
+        rests(&mut seen, 5);
+        assert_eq!(Bandwidth.judge(&seen), None, "it came or went");
+        rests(&mut seen, 0);
+        let found = Bandwidth.judge(&seen).unwrap();
+        assert_eq!((found.is_broken(), found.tasks), (true, vec![1]));
+    }
+
+    #[test]
     fn a_task_that_goes_may_have_had_the_time_until_then() {
         // By weight the cgroup had nothing until then.
         let mut seen = limited(&[[[0, 0, 100]; 12].as_slice(), &[[25, 25, 0]; 8]].concat());

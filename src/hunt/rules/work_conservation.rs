@@ -89,7 +89,8 @@ impl Rule for WorkConservation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hunt::testing::{seen, with_policy};
+    use crate::hunt::testing::{cell, parts, seen, with_policy};
+    use crate::model::{Cell, Offline};
 
     #[test]
     fn an_idle_cpu_next_to_waiting_tasks_is_found_with_its_number() {
@@ -132,6 +133,23 @@ mod tests {
         };
         assert!(!judge([50, 50, 50, 45, 45]), "60 of 300 ms idle, and they sleep for 110");
         assert!(judge([20, 20, 20, 90, 90]), "60 ms idle, and they sleep for 20");
+    }
+
+    #[test]
+    fn a_cpu_that_is_off_does_not_idle() {
+        let mut cell = cell(&[("some", "0-1", 2)]);
+        let broken = |cell: &Cell| {
+            let parts = parts(2, cell, &[[50, 50]; 20]);
+            let found = parts.iter().filter_map(|seen| WorkConservation.judge(seen));
+            found
+                .filter(|found| found.is_broken())
+                .map(|found| found.from_ns / 1_000_000)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(broken(&cell), [0]);
+        let (at_ns, for_ns) = (400_000_000, Some(900_000_000));
+        cell.work.offline = vec![Offline { at_ns, for_ns, cpus: "1".parse().unwrap() }];
+        assert_eq!(broken(&cell), [1400], "before it goes there are 400 ms");
     }
 
     #[test]

@@ -78,7 +78,12 @@ pub fn changes(work: &Work) -> Option<String> {
         let of_cgroup = |change| format!("cgroup {} {}", of.path, of_cgroup(change));
         of.changes.iter().map(move |change| (change.at_ns, of_cgroup(change)))
     });
-    let mut all: Vec<(u64, String)> = cgroups.chain(sets).collect();
+    let cpus = work.offline.iter().flat_map(|off| {
+        let turn = |how: &str| format!("CPUs {} {how}", off.cpus);
+        let back = off.end_ns().map(|at_ns| (at_ns, turn("back")));
+        [(off.at_ns, turn("off"))].into_iter().chain(back)
+    });
+    let mut all: Vec<(u64, String)> = cpus.chain(cgroups).chain(sets).collect();
     all.sort_by_key(|(at_ns, _)| *at_ns);
     let all = joined(all.iter().map(|(at_ns, what)| timed(*at_ns, what)), "; ");
     (!all.is_empty()).then_some(all)

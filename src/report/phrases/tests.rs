@@ -9,8 +9,8 @@ use super::super::layout::clean;
 use super::*;
 use crate::analysis::{Analysis, Cell, Family, NoValue, Note, Pairing, Side, UselessKnob};
 use crate::model::{
-    Cgroup, CgroupChange, Disturbance, DisturbanceFact, DisturbanceKind, Lab, Reading, SetChange,
-    Unit, Value, Work, WorkerSet,
+    Cgroup, CgroupChange, Disturbance, DisturbanceFact, DisturbanceKind, Lab, Offline, Reading,
+    SetChange, Unit, Value, Work, WorkerSet,
 };
 use crate::report::testing::{self, LOWER, NEUTRAL};
 use crate::stats::{Distance, Effect, NoEffect, Ratio, Rounds, Unjudged, Verdict, Why};
@@ -366,8 +366,11 @@ fn changes_are_in_the_order_of_their_moments() {
         cpus: None,
         changes: vec![of_cgroup(1_000_000, 7, Some("0-1")), of_cgroup(3_000_000_000, 8, None)],
     };
-    let work = Work { sets: vec![set], cgroups: vec![cgroup.clone()], ..Default::default() };
-    let expected = "at 1ms cgroup web weight 7, CPUs 0-1; at 2s a nice 5, in cgroup web, count 3; \
+    let (at_ns, for_ns) = (500_000_000, Some(1_500_000_000));
+    let offline = vec![Offline { at_ns, for_ns, cpus: "1,3".parse().unwrap() }];
+    let (sets, cgroups) = (vec![set], vec![cgroup.clone()]);
+    let work = Work { sets, cgroups, offline, ..Default::default() };
+    let expected = "at 1ms cgroup web weight 7, CPUs 0-1; at 500ms CPUs 1,3 off; at 2s CPUs 1,3 back; at 2s a nice 5, in cgroup web, count 3; \
                     at 3s cgroup web weight 8";
     assert_eq!(changes(&work).as_deref(), Some(expected));
     assert_eq!(changes(&Work::default()), None);

@@ -79,8 +79,8 @@ pub fn guest_spec(spec: &RunSpec, lab: &Lab) -> Result<GuestSpec, WorkloadError>
         variant.name = "lab".to_string();
         variant.knobs.retain(|knob, _| !of_machine(knob));
     }
-    let cgroups = spec.cell.work.cgroups.clone();
-    let work = Work { name: "lab".to_string(), cgroups, sets, ..Default::default() };
+    let Work { cgroups, offline, .. } = spec.cell.work.clone();
+    let work = Work { name: "lab".to_string(), cgroups, offline, sets, ..Default::default() };
     let cell = Cell { index: 0, variant, work, placement: spec.cell.placement.clone() };
     Ok(GuestSpec {
         wire: GUEST_WIRE,
