@@ -138,10 +138,7 @@ pub fn run_here(
         Ok(mut runner) => {
             let ended = runner.attend(spec, cancel, &mut on_started, &mut on_window);
             runner.end();
-            match put_back(&spec.cell.work.offline_cpus(), host) {
-                Ok(()) => ended,
-                Err(error) => failed(&error),
-            }
+            with_cpus_back(ended, spec, host)
         }
         Err(error) => failed(&error),
     };
@@ -158,6 +155,12 @@ pub fn run_here(
         Ok(()) => ended,
         Err(error) => failed(&ExecError::Undo(error)),
     }
+}
+
+/// Puts CPUs back that the run has taken off.
+fn with_cpus_back(ended: RunEnd, spec: &RunSpec, host: &Host) -> RunEnd {
+    let put_back = put_back(&spec.cell.work.offline_cpus(), host);
+    put_back.map_or_else(|error| failed(&error), |()| ended)
 }
 
 /// The CPUs of a run whose pool, if it has one, has been made.

@@ -13,7 +13,7 @@ use crate::model::{
     Cgroup, MemoryPlacement, Placement, Plan, Value, ValueError, Work, WorkerKind, WorkerSet,
     clean, show_duration,
 };
-use crate::plan::fields::{AT, CHANGE, FOR, MAX_TEXT_BYTES, OPS};
+use crate::plan::fields::{AT, CHANGE, FOR, MAX_TEXT_BYTES, OFFLINE, OPS};
 use crate::variant::CGROUP_KNOB;
 use crate::workload::{self, Step, StepScript, TimerPlace};
 
@@ -67,13 +67,15 @@ pub fn to_rt_app(plan: &Plan) -> Result<String, ValueError> {
 
 fn only_work(plan: &Plan) -> Result<&Work, ValueError> {
     if let [work] = &plan.works[..] {
-        return match work.llcs {
-            None => Ok(work),
-            Some(_) => {
-                let hint = "knobs = { affinity = \"0-3\" } of each set";
-                Err(unheld("[placement]", "llcs", "a task has a list of CPUs", hint))
-            }
-        };
+        if work.llcs.is_some() {
+            let hint = "knobs = { affinity = \"0-3\" } of each set";
+            return Err(unheld("[placement]", "llcs", "a task has a list of CPUs", hint));
+        }
+        if !work.offline.is_empty() {
+            let (why, hint) = ("CPUs are not its own", "leave it out");
+            return Err(unheld("[[workload]]", OFFLINE, why, hint));
+        }
+        return Ok(work);
     }
     let labels: Vec<String> = plan.works.iter().map(|work| format!("`{}`", work.label())).collect();
     let message = format!("a file of rt-app has one load, and the plan {}", labels.len());

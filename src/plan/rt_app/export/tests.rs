@@ -199,6 +199,10 @@ fn a_plan_that_is_more_than_sets_is_an_error_with_its_table() {
     };
     let cases = [
         (with("", "count = [1, 2]"), "has one load, and the plan 2"),
+        (
+            with("", "[[workload.offline]]\nat = \"1s\"\ncpus = \"1\""),
+            "[[workload]]: rt-app cannot hold `offline`",
+        ),
         (with("[measure]\nduration = \"1500ms\"", ""), "[measure]: rt-app cannot hold `duration`"),
         (with("[placement]\ncpus = \"0-1\"", ""), "[placement]: rt-app cannot hold `cpus`"),
         (
