@@ -32,6 +32,8 @@ cat "$F/answer-${slice#*= }-${seed#"${seed%?}"}" >"$results"
 exit EXIT_CODE"#;
 const PLAN: &str = "schema = 1\n[measure]\nduration = \"100ms\"\nwarmup = \"20ms\"\nwindow = \"50ms\"\n\
                     rounds = 10\n[lab]\ncpus = 1\nseeds = 10\n[[workload]]\nuse = \"spin\"\n";
+const CASE: &str = "schema = 1\n[measure]\nduration = \"200ms\"\nwarmup = \"0s\"\nwindow = \"100ms\"\n\
+                    [lab]\ncpus = 1\nseeds = 1\n[[workload]]\nuse = \"spin\"\n";
 /// Throughputs of kernels by their slice, relative to that of slice 1. The last one is halfway.
 const EFFECTS: [(u8, f64); 3] = [(1, 1.0), (2, 0.5), (3, std::f64::consts::FRAC_1_SQRT_2)];
 
@@ -221,4 +223,102 @@ fn a_bisection_names_the_commit_and_skips_what_cannot_be_decided() {
     assert!(stderr(&turned).contains("hint: the good revision is the older one"), "{turned:?}");
     let same = ended(lab.tries(&["--bisect", "v1", &commits[0], "--tree", "./linux"]), 3);
     assert!(stderr(&same).contains("do not differ in what is judged"), "{same:?}");
+}
+
+impl Lab {
+    /// With a case: the kernel of slice 2 panics in each run, that of slice 3 in half of them.
+    fn with_case() -> Lab {
+        let lab = Lab::new();
+        lab.0.file("case.toml", CASE);
+        let reason = "the guest's kernel gave up: Kernel panic - not syncing: invented";
+        let failed = json!({ "type": "ended", "outcome": { "status": "failed", "reason": reason } });
+        for (slice, digit) in (0..10).flat_map(|digit| [(2, digit), (3, digit)]) {
+            if slice == 2 || digit % 2 == 0 {
+                let path = lab.0.machine.path(&format!("answer-{slice}-{digit}"));
+                let answer = fs::read_to_string(&path).unwrap();
+                let ready: String =
+                    answer.lines().take(2).map(|line| format!("{line}\n")).collect();
+                fs::write(path, format!("{ready}{failed}\n")).unwrap();
+            }
+        }
+        lab
+    }
+
+    /// The answer of a trial by the case, which ends with this exit code.
+    fn judges(&self, words: &[&str], code: i32) -> (String, String) {
+        let case = ["--case", "./case.toml", "--realtime", "--plain"];
+        let output = ended(self.command(&[&["try"], words, &case].concat()), code);
+        (joined(&stdout(&output)), stderr(&output))
+    }
+}
+
+#[test]
+fn a_case_is_gone_or_still_holds_or_is_new() {
+    let Some(lab) = on_amd64(Lab::with_case) else { return };
+    let tree = tree(&lab.0);
+    let slice = |number: u32| format!("int slice = {number};\n");
+    let commits: Vec<String> = [2, 1, 3]
+        .map(|number| commit(&tree, "a slice", &[("kernel/fair.c", &slice(number))]))
+        .to_vec();
+    let judges = |text: &str, base: &str, code: i32| {
+        fs::write(tree.join("kernel/fair.c"), text).unwrap();
+        lab.judges(&["--tree", "./linux", "--base", base], code)
+    };
+    let (text, _) = judges(&slice(1), &commits[0], 0);
+    for part in [
+        "./case.toml: ",
+        "base: kernel words in 8 of 8 runs: the kernel gives up",
+        "patched: no rule is broken in 8 runs",
+        "the case is gone: chance of error 0.02 %",
+        "pictures: schedlab hunt --confirm ./case.toml --kernel try-",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let (text, message) = judges(&slice(2), "v1", 1);
+    assert!(text.contains("the case is new: chance of error") && message.contains("is new"));
+    let (text, _) = judges("int slice = 2; /* slower */\n", &commits[0], 1);
+    assert!(text.contains("the case still holds"), "{text}");
+    let (text, message) = judges("int slice = 1; /* slower */\n", "v1", 3);
+    assert!(text.contains("the case holds on neither"), "{text}");
+    assert!(message.contains("\nhint: more trajectories: --seeds 32"), "{message}");
+    // Half of eight runs are too few for one look.
+    let (text, message) = judges(&slice(1), &commits[2], 0);
+    assert!(message.contains("not decided; now 16 seeds") && text.contains("in 8 of 16 runs"));
+    let both = ["--case", "./case.toml", "--plan", "./plan.toml", "--tree", "./linux"];
+    let refused = ended(lab.command(&[&["try"], &both[..]].concat()), 2);
+    assert!(stderr(&refused).contains("--plan"), "{refused:?}");
+    let none = ["try", "--case", "nope", "--tree", "./linux", "--base", "v1"];
+    assert!(stderr(&ended(lab.command(&none), 2)).contains("nope"));
+}
+
+#[test]
+fn a_bisection_names_the_commit_that_brought_a_case_and_the_one_that_removed_it() {
+    let Some(lab) = on_amd64(Lab::with_case) else { return };
+    let tree = tree(&lab.0);
+    let slices = ["1; /* 1 */", "2", "2; /* 2 */", "SYNTAX", "1; /* 2 */", "1; /* 3 */"];
+    let commits = slices.map(|text| {
+        commit(
+            &tree,
+            &format!("to {text}"),
+            &[("kernel/fair.c", &format!("int slice = {text};\n"))],
+        )
+    });
+    let bisects = |ends: [&str; 2], code| {
+        lab.judges(&[&["--bisect"], &ends[..], &["--tree", "./linux"]].concat(), code)
+    };
+    let (text, _) = bisects(["v1", &commits[2]], 0);
+    let head = "kernel words in 0 of 8 runs on good, 8 of 8 runs on bad: ";
+    assert!(text.starts_with(head), "{text}");
+    let brought = format!("first commit with the case: {} to 2", &commits[1][..12]);
+    assert!(text.contains(&brought), "{text}");
+    let (text, _) = bisects([&commits[2], "HEAD"], 0);
+    let removed = format!("first commit without the case: {} to 1; /* 2 */", &commits[4][..12]);
+    assert!(text.contains(&removed) && text.contains("1 commit could not be decided"), "{text}");
+    let (_, message) = bisects([&commits[1], &commits[2]], 2);
+    assert!(message.contains("no commit lies between"), "{message}");
+    let (_, message) = bisects(["v1", "HEAD"], 3);
+    assert!(
+        message.contains("do not differ in the case: no rule is broken in 8 runs"),
+        "{message}"
+    );
 }

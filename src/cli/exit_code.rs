@@ -20,7 +20,7 @@ const EXIT_CODES: &[(&str, &str)] = &[
     ("0", "done"),
     (
         "1",
-        "a regression was found (where asked for), an expectation of `test` fails, or a hunt found something",
+        "a regression was found (where asked for), an expectation of `test` fails, a hunt found something, or a case of `try` holds",
     ),
     ("2", "the command line, the plan or a file to read that they name is wrong or not there"),
     (

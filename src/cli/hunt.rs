@@ -11,7 +11,9 @@ use clap::Args;
 use crate::backend::lab::kernel;
 use crate::hunt::{Case, Generator, Machine, Place, Target, plan_text, size};
 use crate::model::{clean, duration_ns};
-use crate::session::{PlanText, Problem, SessionError, WatchRequest, WatchedRun, Watcher};
+use crate::session::{
+    LabRequest, PlanText, Problem, SessionError, WatchRequest, WatchedRun, Watcher,
+};
 use crate::variant::SCHEDULER_FORM;
 use crate::variant::scx::{self, Scheduler};
 
@@ -348,7 +350,7 @@ impl Hunt<'_> {
 
     fn watch(&mut self, text: String, on_run: &mut dyn FnMut(WatchedRun)) -> Result<(), Failure> {
         let text = PlanText::new("schedlab hunt", text);
-        let request = WatchRequest { text, kernel: None, seeds: None, traced: false };
+        let request = WatchRequest { text, lab: LabRequest::default(), seeds: None, traced: false };
         let watcher = &mut self.kernels[self.at].watchers[0];
         Ok(watcher.watch(request, self.stop, on_run).map(drop)?)
     }

@@ -1,14 +1,16 @@
 //! `schedlab hunt --confirm`: says on which kernels a case, or any plan, breaks a rule, and draws it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use crate::backend::lab::kernel;
 use crate::hunt::{WINDOW_MS, registry};
-use crate::model::{PlanEnd, clean, show_duration};
+use crate::model::{Outcome, PlanEnd, clean, show_duration};
 use crate::plan;
-use crate::session::{self, PlanText, SessionError, WatchRequest, Watcher};
+use crate::session::{self, LabRequest, PlanText, SessionError, WatchRequest, WatchedRun, Watcher};
+use crate::stats::Count;
 
 use super::hunt_run::{
     Fault, Judged, NEAR, SEEDS, broken, file_of_case, judge, make, print, trace,
@@ -16,8 +18,15 @@ use super::hunt_run::{
 use super::{Database, Failure};
 use crate::report::numbers::counted;
 
+/// The text of a case, or of any plan that the rules can judge on each of these kernels.
+pub fn load_case(case: &str, kernels: &[&str], db: &Database) -> Result<PlanText, Failure> {
+    let text = session::load_or_stored(case, db)?;
+    check_case(&text, kernels)?;
+    Ok(text)
+}
+
 /// Fails where the rules could not judge a plan, or would judge another kernel than the one they name.
-fn check_case(text: &PlanText, kernels: &[String]) -> Result<(), Failure> {
+fn check_case(text: &PlanText, kernels: &[&str]) -> Result<(), Failure> {
     let plan = plan::parse(&text.name, &text.text, None, session::known())?;
     let window_ms = u64::from(WINDOW_MS);
     if plan.measure.window_ns != window_ms * 1_000_000 {
@@ -51,14 +60,13 @@ pub fn confirm(
     output: Option<&Path>,
     stop: &AtomicBool,
 ) -> Result<(), Failure> {
-    let text = session::load_or_stored(case, &Database::default())?;
-    check_case(&text, kernels)?;
-    for name in kernels {
+    let names: Vec<&str> = kernels.iter().map(String::as_str).collect();
+    let text = load_case(case, &names, &Database::default())?;
+    for name in &names {
         kernel::find(name).map_err(|error| Failure::from_advice(&error))?;
     }
     let own = kernels.is_empty().then_some(None);
-    let asked: Vec<Option<&str>> =
-        kernels.iter().map(|kernel| Some(kernel.as_str())).chain(own).collect();
+    let asked: Vec<Option<&str>> = names.into_iter().map(Some).chain(own).collect();
     let case = Path::new(case);
     let folder = output.unwrap_or(case.parent().unwrap_or(Path::new("")));
     if output.is_some() {
@@ -68,8 +76,8 @@ pub fn confirm(
     let (mut holds, mut watcher) = (0, Watcher::default());
     for kernel in &asked {
         let stem = folder.join(file_stem(&name, *kernel));
-        let request =
-            WatchRequest { text: text.clone(), kernel: *kernel, seeds: Some(SEEDS), traced: false };
+        let lab = LabRequest { kernel: kernel.map(str::to_string), ..LabRequest::default() };
+        let request = WatchRequest { text: text.clone(), lab, seeds: Some(SEEDS), traced: false };
         holds += u32::from(confirm_on(&mut watcher, request, &stem, &name, stop)?);
     }
     match holds {
@@ -81,6 +89,82 @@ pub fn confirm(
     }
 }
 
+/// The runs of a case on a kernel, as the rules judge them.
+#[derive(Default)]
+pub struct JudgedRuns {
+    all: u32,
+    /// The gravest rule that each breaks.
+    found: Vec<Judged>,
+    /// How near the runs come to the bound of each rule.
+    nearest: BTreeMap<&'static str, f64>,
+    /// Why the first run without a result has none, where no rule is about that.
+    failed: Option<String>,
+    /// The rule that the first run without a result breaks, and how, where one is about that.
+    gave_up: Option<(&'static str, String)>,
+}
+
+impl JudgedRuns {
+    pub fn measure(
+        watcher: &mut Watcher,
+        request: WatchRequest,
+        stop: &AtomicBool,
+    ) -> Result<JudgedRuns, Failure> {
+        let mut runs = JudgedRuns::default();
+        let end = watcher.watch(request, stop, &mut |run| runs.add(&run))?;
+        if end == PlanEnd::Interrupted { Err(interrupted()) } else { Ok(runs) }
+    }
+
+    fn add(&mut self, run: &WatchedRun) {
+        self.all += 1;
+        match judge(run) {
+            Ok(judged) => {
+                for own in &judged {
+                    let largest = self.nearest.entry(own.rule.name()).or_default();
+                    *largest = own.judgement.distance.max(*largest);
+                }
+                let broken = broken(judged);
+                if let Some(own) = &broken
+                    && !matches!(run.outcome, Outcome::Done { .. })
+                {
+                    self.gave_up.get_or_insert((own.rule.name(), own.text.clone()));
+                }
+                self.found.extend(broken);
+            }
+            Err(reason) => _ = self.failed.get_or_insert(reason),
+        }
+    }
+
+    /// The rule that most runs break, and the gravest of these.
+    pub fn main_rule(&self) -> Option<&'static str> {
+        let count = |name: &&str| self.found.iter().filter(|own| own.rule.name() == *name).count();
+        let names = registry().iter().rev().map(|rule| rule.name());
+        names.filter(|name| count(name) > 0).max_by_key(count)
+    }
+
+    /// The runs that break this rule. `Err`: why a run has no result, where the rule is not about that.
+    pub fn count(&self, rule: &str) -> Result<Count, String> {
+        let gave_up = self.gave_up.iter().find(|(own, _)| *own != rule).map(|(_, text)| text);
+        match self.failed.as_ref().or(gave_up) {
+            Some(reason) => Err(reason.clone()),
+            None => {
+                let held = self.found.iter().filter(|own| own.rule.name() == rule).count();
+                Ok(Count { held: held as u32, runs: self.all })
+            }
+        }
+    }
+}
+
+/// `work conservation in 3 of 4 runs: for 1.8 s CPU 1 idles ...; fair shares comes to 0.48 of its bound`.
+impl fmt::Display for JudgedRuns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&outcome(&self.found, &self.nearest, self.all))
+    }
+}
+
+fn interrupted() -> Failure {
+    SessionError::Interrupted("interrupted; nothing is written".into()).into()
+}
+
 /// Whether a rule is broken; the worst one is drawn.
 fn confirm_on(
     watcher: &mut Watcher,
@@ -89,38 +173,21 @@ fn confirm_on(
     name: &str,
     stop: &AtomicBool,
 ) -> Result<bool, Failure> {
-    let (mut all, mut found, mut failed) = (0, Vec::new(), None);
-    let mut nearest: BTreeMap<&str, f64> = BTreeMap::new();
-    let end = watcher.watch(request.clone(), stop, &mut |run| {
-        all += 1;
-        match judge(&run) {
-            Ok(judged) => {
-                for own in &judged {
-                    let largest = nearest.entry(own.rule.name()).or_default();
-                    *largest = own.judgement.distance.max(*largest);
-                }
-                found.extend(broken(judged));
-            }
-            Err(reason) => _ = failed.get_or_insert(reason),
-        }
-    })?;
-    let interrupted = || SessionError::Interrupted("interrupted; nothing is written".into());
-    if end == PlanEnd::Interrupted {
-        return Err(interrupted().into());
+    let mut runs = JudgedRuns::measure(watcher, request.clone(), stop)?;
+    let kernel = request.lab.kernel.clone();
+    let kernel = kernel.as_deref().unwrap_or("the plan's own kernel");
+    if let Some(reason) = &runs.failed {
+        return Err(no_result(kernel, reason));
     }
-    let kernel = request.kernel.unwrap_or("the plan's own kernel");
-    if let Some(reason) = failed {
-        let text = format!("{kernel}: a run gave no result: {}", clean(&reason));
-        return Err(Failure::here(text, "schedlab doctor --lab"));
-    }
+    let found = &mut runs.found;
     if let Some(failed) = found.iter_mut().rev().find(|own| own.console.is_some()) {
         failed.keep_console(&file_of_case(stem, ".log"))?;
     }
-    let mut text = format!("{kernel}: {}", outcome(&found, &nearest, all));
-    if let Some(rule) = gravest(&found) {
+    let mut text = format!("{kernel}: {runs}");
+    if let Some(rule) = gravest(&runs.found) {
         let fault = Fault::Broken(rule);
         let title = format!("{name}: {rule} on {kernel}");
-        let traced = trace(watcher, request, all / SEEDS, fault, stem, &title, stop)?
+        let traced = trace(watcher, request, runs.all / SEEDS, fault, stem, &title, stop)?
             .ok_or_else(interrupted)?;
         text += &format!(
             ". With the trace on in {} of {} runs. {}",
@@ -128,7 +195,12 @@ fn confirm_on(
         );
     }
     print(&text)?;
-    Ok(!found.is_empty())
+    Ok(!runs.found.is_empty())
+}
+
+pub fn no_result(kernel: &str, reason: &str) -> Failure {
+    let text = format!("{kernel}: a run gave no result: {}", clean(reason));
+    Failure::here(text, "schedlab doctor --lab")
 }
 
 /// Pictures of several kernels have its name in theirs.
@@ -173,7 +245,7 @@ mod tests {
     fn the_rules_can_judge_every_case() {
         for case in plan::cases() {
             let text = session::load(case.name).unwrap();
-            let checked = check_case(&text, &["debian:6.18".to_string()]);
+            let checked = check_case(&text, &["debian:6.18"]);
             assert!(checked.is_ok(), "{}: {}", case.name, checked.unwrap_err());
         }
     }
@@ -186,8 +258,7 @@ mod tests {
                  [[variant]]\nname = \"a\"\n{knob}\n[[workload]]\nuse = \"spin\"\n"
             );
             let text = PlanText::new("case.toml", text);
-            let kernels: Vec<String> = kernels.iter().map(|kernel| kernel.to_string()).collect();
-            check_case(&text, &kernels).map_err(|failure| failure.to_string())
+            check_case(&text, kernels).map_err(|failure| failure.to_string())
         };
         let kernel = "kernel = \"debian:6.12\"";
         assert!(check("100ms", "", "", &["debian:6.18"]).is_ok());

@@ -84,6 +84,7 @@ mod topics;
 mod tracing;
 mod trial;
 mod trial_bisect;
+mod trial_case;
 mod twin;
 mod watch;
 
@@ -305,9 +306,10 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Import(args) => import::run(&args),
         Command::Schbench(args) => schbench::run(args),
         Command::Schedbench(args) => schedbench::run(&args),
-        Command::Try(args) => match args.to_bisect() {
-            Some((tree, ends)) => trial_bisect::run(&args, tree, ends),
-            None => trial::run(&args),
+        Command::Try(args) => match (args.to_bisect(), &args.case) {
+            (Some((tree, ends)), _) => trial_bisect::run(&args, tree, ends),
+            (None, Some(case)) => trial_case::run(&args, case),
+            (None, None) => trial::run(&args),
         },
         Command::Hunt(args) => hunt::run(&args),
         Command::Kernel(args) => kernel::run(&args),

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use comfy_table::{ContentArrangement, Table, TableStyle};
 use unicode_width::UnicodeWidthStr;
 
+use crate::report::numbers::percent;
 use crate::report::{distinct_names, shortened, wrap};
 
 /// Names and what they are: as many lines as the text needs.
@@ -17,6 +18,14 @@ pub fn names(rows: Vec<Vec<String>>, width: usize) -> String {
 /// A text in as many lines as it needs.
 pub fn wrapped(text: &str, width: usize) -> String {
     wrap(text, width).iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// The chance of an error.
+pub fn chance(error: f64) -> String {
+    match error {
+        error if error < 1e-4 => "under 0.01 %".to_string(),
+        error => percent(error),
+    }
 }
 
 /// How columns of a table share its width.

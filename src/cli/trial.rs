@@ -16,7 +16,8 @@ use crate::plan::{self, KernelVariant};
 use crate::report::trial::{Trial, TriedKernel};
 use crate::report::{self, clean, shortened};
 use crate::session::{
-    self, MeasureRequest, PlanSource, PlanText, Preparation, Purpose, Request, SessionError, sides,
+    self, LabRequest, MeasureRequest, PlanSource, PlanText, Preparation, Purpose, Request,
+    SessionError, sides,
 };
 use crate::store::Store;
 
@@ -30,8 +31,8 @@ use super::{Database, Failure, catch_termination, measuring, terminal};
 use crate::model::quoted;
 use crate::report::numbers::counted;
 
-const BASE: &str = "base";
-const PATCHED: &str = "patched";
+pub const BASE: &str = "base";
+pub const PATCHED: &str = "patched";
 const CONTROL: &str = "control";
 /// Nothing reads it, and it moves every trajectory.
 const CONTROL_WORD: &str = "schedlab.control";
@@ -75,7 +76,12 @@ pub struct TryArgs {
     /// Without patches: the commit of --tree that changed the metric whose change from GOOD to BAD is the clearest
     #[arg(long, num_args = 2, value_names = ["GOOD", "BAD"], requires = "tree",
         conflicts_with_all = ["patches", "base", "option", "until_decided", "print"])]
-    bisect: Option<Vec<String>>,
+    pub bisect: Option<Vec<String>>,
+    /// In place of a plan: whether a case of `schedlab hunt` (schedlab list cases, or its file) is gone, still holds or is new, by
+    /// the rules that it breaks; with --bisect the commit that brought or removed it
+    #[arg(long, value_name = "CASE", conflicts_with_all = ["plan", "option", "until_decided", "budget", "print", "margin",
+        "metric", "mixed", "format", "output"])]
+    pub case: Option<String>,
     /// Print the plan's text with its kernels and do nothing
     #[arg(long)]
     print: bool,
@@ -100,12 +106,17 @@ impl TryArgs {
         Some((self.tree.as_deref()?, self.bisect.as_deref()?))
     }
 
+    /// The lab, with this kernel in place of a plan's own.
+    pub fn lab(&self, kernel: Option<String>) -> LabRequest {
+        LabRequest { kernel, ..self.lab.request() }
+    }
+
     /// The request to measure a plan of kernels in the lab.
     pub fn request(&self, plan: PlanText) -> Request {
         Request {
             plan: PlanSource::Text(plan),
             backend: Some(SampledPlan::LAB.to_string()),
-            lab: self.lab.request(),
+            lab: self.lab(None),
             measure: MeasureRequest {
                 budget: self.budget.clone(),
                 until_decided: self.until_decided,
@@ -168,7 +179,7 @@ fn all_measured(args: &TryArgs, id: &str) -> Result<(), Failure> {
 
 /// The kernels to build, the patched one first: what is wrong with a patch shows before its base is
 /// compiled.
-struct Asked {
+pub struct Asked {
     patched: KernelRequest,
     base: KernelRequest,
     /// The patched tree with its option off; `None`: the base again.
@@ -176,10 +187,10 @@ struct Asked {
 }
 
 /// A kernel that was built, by its variant.
-type Built = (&'static str, Outcome);
+pub type Built = (&'static str, Outcome);
 
 impl Asked {
-    fn from_args(args: &TryArgs) -> Result<Asked, Failure> {
+    pub fn from_args(args: &TryArgs) -> Result<Asked, Failure> {
         let patches = kernel_build::patches(&args.patches, &args.build)?;
         let wishes = args.build.wishes()?;
         let (base, patched) = bases(args, patches.is_empty())?;
@@ -208,6 +219,11 @@ impl Asked {
         })
     }
 
+    /// The names of base and patched kernel in the cache.
+    pub fn kernels(&self) -> [String; 2] {
+        [&self.base, &self.patched].map(|request| request.name.to_string())
+    }
+
     fn variants(&self) -> [KernelVariant; 3] {
         let variant = |name, request: &KernelRequest, kernel_args| KernelVariant {
             name,
@@ -221,7 +237,7 @@ impl Asked {
         [variant(BASE, &self.base, None), variant(PATCHED, &self.patched, None), control]
     }
 
-    fn build(&self, args: &TryArgs, stop: &AtomicBool) -> Result<Vec<Built>, Failure> {
+    pub fn build(&self, args: &TryArgs, stop: &AtomicBool) -> Result<Vec<Built>, Failure> {
         let cache = Cache::open()?;
         let build = |name, request: &KernelRequest| {
             Ok::<_, Failure>((name, kernel_build::built(&cache, request, stop)?))
@@ -338,7 +354,7 @@ fn find_built<'a>(built: &'a [Built], wanted: &str) -> Option<&'a Outcome> {
 }
 
 /// `base-slice.patch on debian-source:6.12.117-1`.
-fn title(asked: &Asked, built: &[Built]) -> String {
+pub fn title(asked: &Asked, built: &[Built]) -> String {
     let base =
         |name| find_built(built, name).map(|outcome| shortened(&outcome.built.base, MAX_WIDTH));
     let what: Vec<String> =
@@ -351,7 +367,7 @@ fn of_built((name, outcome): &Built) -> TriedKernel {
     TriedKernel { name, about: kernel_build::sources_of(&outcome.built) }
 }
 
-fn notes(built: &[Built]) -> Vec<String> {
+pub fn notes(built: &[Built]) -> Vec<String> {
     let differ: Vec<String> = unlike(built).iter().map(ToString::to_string).collect();
     let mut notes = Vec::new();
     if !differ.is_empty() {

@@ -12,12 +12,13 @@ use crate::backend::lab::kernel::build::history::{self, Commit};
 use crate::backend::lab::kernel::build::{Base, BuildError, Request, trial_name};
 use crate::model::Unit;
 use crate::plan::{self, KernelVariant};
-use crate::report::numbers::{Change, percent};
+use crate::report::numbers::Change;
 use crate::report::{clean, metric, shortened};
 use crate::session::{self, PlanText, SessionError};
 use crate::stats::Effect;
 
 use super::trial::{self, TryArgs};
+use super::trial_case::CaseRuns;
 use super::{Failure, catch_termination, kernel_build, table, terminal};
 use crate::report::numbers::counted;
 
@@ -37,14 +38,12 @@ struct Answer {
 struct Bisection<'a> {
     args: &'a TryArgs,
     tree: &'a Path,
-    name: String,
-    text: String,
-    seeds: u32,
     cache: Cache,
     stop: &'a AtomicBool,
-    good: String,
-    unit: Unit,
 }
+
+/// The answer for a kernel, in words too.
+type Test<'t> = dyn FnMut(&str) -> Result<(Found, String), Failure> + 't;
 
 pub fn run(args: &TryArgs, tree: &Path, ends: &[String]) -> Result<(), Failure> {
     let [good, bad] = ends else {
@@ -58,37 +57,50 @@ pub fn run(args: &TryArgs, tree: &Path, ends: &[String]) -> Result<(), Failure> 
         let text = format!("no commit lies between {good} and {bad}");
         return Err(Failure::usage(text, "the good revision is the older one: --bisect GOOD BAD"));
     }
+    let bisection = Bisection { args, tree, cache: Cache::open()?, stop };
+    match &args.case {
+        Some(case) => by_case(&bisection, case, [&good, &bad]),
+        None => by_metric(&bisection, [&good, &bad]),
+    }
+}
+
+/// The commit that brought or removed a case.
+fn by_case(bisection: &Bisection, case: &str, commits: [&Commit; 2]) -> Result<(), Failure> {
+    let [good, bad] = commits;
+    // A kernel of the cache, which no variant of the case may name.
+    let mut runs = CaseRuns::load(bisection.args, case, &[GOOD], bisection.stop)?;
+    let kernels = [bisection.kernel(&good.id)??, bisection.kernel(&bad.id)??];
+    let ends = runs.ends([(GOOD, &kernels[0]), (BAD, &kernels[1])])?;
+    ends.check()?;
+    let change = runs.change(&ends.mark);
+    terminal::message(&change);
+    let answers = bisection.halve(good, bad, &mut |kernel| runs.commit(&ends.mark, kernel))?;
+    report(bisection.args, [&change, ends.found_words()], commits, &answers)
+}
+
+/// The commit that changed the metric with the clearest change.
+fn by_metric(bisection: &Bisection, commits: [&Commit; 2]) -> Result<(), Failure> {
+    let ([good, bad], args) = (commits, bisection.args);
     let PlanText { name, text, .. } = session::load(&args.plan)?;
     let seeds = match args.seeds {
         Some(seeds) => seeds,
         None => plan::lab(&name, &text, None)?.seeds,
     };
-    let cache = Cache::open()?;
-    let mut bisection = Bisection {
-        args,
-        tree,
-        name,
-        text,
-        seeds,
-        cache,
-        stop,
-        good: String::new(),
-        unit: Unit::Count,
-    };
-    bisection.good = bisection.kernel(&good.id)??;
-    let name_of_bad = bisection.kernel(&bad.id)??;
-    let analysis = bisection.measure(BAD, &name_of_bad, None, seeds)?;
+    let kernel = bisection.kernel(&good.id)??;
+    let kernel_of_bad = bisection.kernel(&bad.id)??;
+    let mut measured = Measured { args, name, text, seeds, good: kernel, unit: Unit::Count };
+    let analysis = measured.measure(BAD, &kernel_of_bad, None, seeds)?;
     let Some((mark, place, effect)) = bisect::clearest_change(&analysis) else {
         let text = "the good and the bad revision do not differ in what is judged";
         let hint =
             "more --seeds, a --plan with the load in question, or --metric with what differs";
         return Err(Failure::here(text, hint));
     };
-    bisection.unit = place.2.kind.unit;
-    let change = format!("{} {}", metric(place), bisection.change(&effect));
+    measured.unit = place.2.kind.unit;
+    let change = format!("{} {}", metric(place), measured.change(&effect));
     terminal::message(&format!("{}: {change}", part(&bad.id)));
-    let answers = bisection.halve(&mark, &good, &bad)?;
-    report(args, &change, [&good, &bad], &answers)
+    let answers = bisection.halve(good, bad, &mut |kernel| measured.test(&mark, kernel))?;
+    report(args, [&format!("{change} from good to bad"), "first bad commit"], commits, &answers)
 }
 
 impl Bisection<'_> {
@@ -109,6 +121,56 @@ impl Bisection<'_> {
         Ok(built.map(|_| request.name.to_string()))
     }
 
+    fn halve(&self, good: &Commit, bad: &Commit, test: &mut Test) -> Result<Vec<Answer>, Failure> {
+        let (mut goods, mut bad) = (vec![good.id.clone()], bad.id.clone());
+        let (mut skipped, mut answers) = (Vec::new(), Vec::new());
+        loop {
+            let left = history::left(self.tree, &goods, &bad, &skipped, self.stop)?;
+            let Some(next) = left.next else { return Ok(answers) };
+            let commit = history::commit(self.tree, &next, self.stop)?;
+            let many = counted(left.commits, "commit");
+            let title = shortened(&commit.title, TITLE_COLUMNS);
+            terminal::message(&format!("{many} left; next {} {title}", part(&commit.id)));
+            let answer = self.answer(commit, test)?;
+            match answer.found {
+                Found::Good { .. } => goods.push(next),
+                Found::Bad { .. } => bad = next,
+                Found::Skipped => skipped.push(next),
+            }
+            terminal::message(&format!(
+                "{} {}: {}",
+                answer.found.word(),
+                part(&answer.commit.id),
+                answer.change
+            ));
+            answers.push(answer);
+        }
+    }
+
+    fn answer(&self, commit: Commit, test: &mut Test) -> Result<Answer, Failure> {
+        let (found, change) = match self.kernel(&commit.id)? {
+            Ok(kernel) => test(&kernel)?,
+            Err(error) if error.is_of_sources() => {
+                let why = error.to_string();
+                (Found::Skipped, why.lines().next().unwrap_or_default().to_string())
+            }
+            Err(other) => return Err(other.into()),
+        };
+        Ok(Answer { commit, change, found })
+    }
+}
+
+/// A plan with the good kernel and another one.
+struct Measured<'a> {
+    args: &'a TryArgs,
+    name: String,
+    text: String,
+    seeds: u32,
+    good: String,
+    unit: Unit,
+}
+
+impl Measured<'_> {
     /// A kernel against the good one, in one workload or in all.
     fn measure(
         &self,
@@ -139,61 +201,24 @@ impl Bisection<'_> {
         Change::from_effect(effect, self.unit).with_interval()
     }
 
-    fn halve(&self, mark: &Mark, good: &Commit, bad: &Commit) -> Result<Vec<Answer>, Failure> {
-        let (mut goods, mut bad) = (vec![good.id.clone()], bad.id.clone());
-        let (mut skipped, mut answers) = (Vec::new(), Vec::new());
-        loop {
-            let left = history::left(self.tree, &goods, &bad, &skipped, self.stop)?;
-            let Some(next) = left.next else { return Ok(answers) };
-            let commit = history::commit(self.tree, &next, self.stop)?;
-            let many = counted(left.commits, "commit");
-            let title = shortened(&commit.title, TITLE_COLUMNS);
-            terminal::message(&format!("{many} left; next {} {title}", part(&commit.id)));
-            let answer = self.test(mark, commit)?;
-            match answer.found {
-                Found::Good { .. } => goods.push(next),
-                Found::Bad { .. } => bad = next,
-                Found::Skipped => skipped.push(next),
-            }
-            terminal::message(&format!(
-                "{} {}: {}",
-                answer.found.word(),
-                part(&answer.commit.id),
-                answer.change
-            ));
-            answers.push(answer);
-        }
-    }
-
-    fn test(&self, mark: &Mark, commit: Commit) -> Result<Answer, Failure> {
-        let kernel = match self.kernel(&commit.id)? {
-            Ok(kernel) => kernel,
-            Err(error) if error.is_of_sources() => {
-                let why = error.to_string();
-                let change = why.lines().next().unwrap_or_default().to_string();
-                return Ok(Answer { commit, change, found: Found::Skipped });
-            }
-            Err(other) => return Err(other.into()),
-        };
+    /// The answer for a kernel in the workload of the mark.
+    fn test(&self, mark: &Mark, kernel: &str) -> Result<(Found, String), Failure> {
         let mut seeds = self.seeds;
         for look in 1..=MAX_LOOKS {
-            let measured = self.measure(COMMIT, &kernel, Some(&mark.workload), seeds);
+            let measured = self.measure(COMMIT, kernel, Some(&mark.workload), seeds);
             let analysis = match measured {
                 // Fewer seeds than asked for do not answer, and another boot may have them.
                 Err(Failure::Session(SessionError::Missing(problem))) => {
-                    let change = format!("not judged: {}", problem.message);
-                    return Ok(Answer { commit, change, found: Found::Skipped });
+                    return Ok((Found::Skipped, format!("not judged: {}", problem.message)));
                 }
                 measured => measured?,
             };
             let side = match mark.side(&analysis) {
                 Ok(side) => side,
-                Err(why) => {
-                    return Ok(Answer { commit, change: why.to_string(), found: Found::Skipped });
-                }
+                Err(why) => return Ok((Found::Skipped, why.to_string())),
             };
             if let Some(found) = mark.answer(&side, look) {
-                return Ok(Answer { commit, change: self.change(&side.effect), found });
+                return Ok((found, self.change(&side.effect)));
             }
             seeds *= 2;
         }
@@ -212,19 +237,19 @@ fn named(commit: &Commit) -> String {
 /// Every step, and the first bad commit with how sure it is.
 fn report(
     args: &TryArgs,
-    change: &str,
+    [change, found_words]: [&str; 2],
     [good, bad]: [&Commit; 2],
     answers: &[Answer],
 ) -> Result<(), Failure> {
     let width = args.output.columns();
     let mut out = io::stdout().lock();
-    let head = format!("{change} from good to bad:");
+    let head = format!("{change}:");
     write!(out, "{}", table::wrapped(&head, width))?;
     for (is, commit) in [(GOOD, good), (BAD, bad)] {
         write!(out, "{}", table::wrapped(&format!("{is:5} {}", named(commit)), width))?;
     }
     let row = |answer: &Answer| {
-        let error = answer.found.error().map_or("-".to_string(), chance);
+        let error = answer.found.error().map_or("-".to_string(), table::chance);
         let change = shortened(&answer.change, TITLE_COLUMNS);
         let title = shortened(&answer.commit.title, TITLE_COLUMNS);
         vec![answer.found.word().to_string(), part(&answer.commit.id), change, error, title]
@@ -243,9 +268,9 @@ fn report(
     let first_bad = last_bad.map_or(bad, |answer| &answer.commit);
     let skipped = answers.iter().filter(|answer| matches!(answer.found, Found::Skipped)).count();
     let error: f64 = answers.iter().filter_map(|answer| answer.found.error()).sum();
-    let found = format!("first bad commit: {}", named(first_bad));
+    let found = format!("{found_words}: {}", named(first_bad));
     write!(out, "{}", table::wrapped(&found, width))?;
-    let sure = format!("the chances of error of all steps add up to {}", chance(error));
+    let sure = format!("the chances of error of all steps add up to {}", table::chance(error));
     write!(out, "{}", table::wrapped(&sure, width))?;
     if skipped > 0 {
         let text = format!(
@@ -255,12 +280,4 @@ fn report(
         write!(out, "{}", table::wrapped(&text, width))?;
     }
     Ok(())
-}
-
-/// Formats the chance of an error for people.
-fn chance(error: f64) -> String {
-    match error {
-        error if error < 1e-4 => "under 0.01 %".to_string(),
-        error => percent(error),
-    }
 }

@@ -25,10 +25,10 @@ pub struct WatchedRun<'a> {
 }
 
 #[derive(Clone)]
-pub struct WatchRequest<'a> {
+pub struct WatchRequest {
     pub text: PlanText,
-    /// In place of the plan's own, as `seeds`.
-    pub kernel: Option<&'a str>,
+    /// Its kernel is in place of the plan's own, as `seeds`.
+    pub lab: LabRequest,
     pub seeds: Option<u32>,
     /// Each result has a trace, where the kernel can be traced.
     pub traced: bool,
@@ -64,11 +64,11 @@ impl Watcher {
 }
 
 fn in_lab(request: WatchRequest) -> Request {
-    let WatchRequest { text, kernel, seeds, .. } = request;
+    let WatchRequest { text, lab, seeds, .. } = request;
     Request {
         plan: PlanSource::Text(text),
         backend: Some(SampledPlan::LAB.to_string()),
-        lab: LabRequest { kernel: kernel.map(str::to_string), ..LabRequest::default() },
+        lab,
         measure: MeasureRequest {
             rounds: seeds.map(|seeds| seeds.to_string()),
             ..MeasureRequest::default()

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::model::clean;
-use crate::stats::{self, Effect, NoEffect, Verdict};
+use crate::stats::{self, Count, Effect, NoEffect, Verdict};
 
 use super::{Analysis, Family, Row, SetTable, WorkTable};
 
@@ -178,14 +178,55 @@ impl Mark {
 impl Mark {
     /// The answer after the look of this number, from 1, at the same seeds and more; `None`: more seeds may decide.
     pub fn answer(&self, side: &Side, look: u32) -> Option<Found> {
-        // Each look may be wrong.
-        let error = (side.error * f64::from(MAX_LOOKS)).min(1.0);
-        let is_last = look >= MAX_LOOKS;
-        if error > MAX_ERROR && (!is_last || error > MAX_ERROR_IN_THE_END) {
-            return is_last.then_some(Found::Skipped);
+        answer(side.is_above == self.is_above, side.error, look)
+    }
+}
+
+/// The answer for a commit that is bad or good with this chance of error, after the look of this number, from 1.
+fn answer(is_bad: bool, error: f64, look: u32) -> Option<Found> {
+    // Each look may be wrong.
+    let error = (error * f64::from(MAX_LOOKS)).min(1.0);
+    let is_last = look >= MAX_LOOKS;
+    if error > MAX_ERROR && (!is_last || error > MAX_ERROR_IN_THE_END) {
+        return is_last.then_some(Found::Skipped);
+    }
+    Some(if is_bad { Found::Bad { error } } else { Found::Good { error } })
+}
+
+/// A case that holds more often on one of two ends than on the other.
+pub struct CaseMark {
+    pub good: Count,
+    pub bad: Count,
+}
+
+impl CaseMark {
+    /// Whether the ends differ, as [`CaseMark::answer`]: bad if they do.
+    pub fn differs(&self, look: u32) -> Option<Found> {
+        answer(true, self.apart(self.good, self.bad), look)
+    }
+
+    /// A commit goes with the end from which its count differs less clearly. The chance of error is that it is as the
+    /// other one.
+    pub fn answer(&self, commit: Count, look: u32) -> Option<Found> {
+        let (as_good, as_bad) = (self.apart(self.good, commit), self.apart(commit, self.bad));
+        answer(as_good < as_bad, as_good.min(as_bad), look)
+    }
+
+    /// Whether it holds more often in bad commits.
+    pub fn is_above(&self) -> bool {
+        let CaseMark { good, bad } = *self;
+        let parts = [(good, bad), (bad, good)];
+        let [good, bad] = parts.map(|(own, other)| u64::from(own.held) * u64::from(other.runs));
+        bad > good
+    }
+
+    /// The chance that two counts differ so much in the direction from good to bad, where both are alike.
+    fn apart(&self, from: Count, to: Count) -> f64 {
+        if self.is_above() {
+            stats::chance_of_more(to, from)
+        } else {
+            stats::chance_of_more(from, to)
         }
-        let is_bad = side.is_above == self.is_above;
-        Some(if is_bad { Found::Bad { error } } else { Found::Good { error } })
     }
 }
 
@@ -284,6 +325,36 @@ mod tests {
         assert_eq!(words.map(Found::word), ["good", "bad", "skipped"]);
         let good = mark.answer(&side(false, 0.001), 1);
         assert_eq!(good, Some(Found::Good { error: 0.003 }));
+    }
+
+    #[test]
+    fn a_commit_has_a_case_as_often_as_one_of_the_ends() {
+        let count = |held, runs| Count { held, runs };
+        let mark = |good, bad| CaseMark { good: count(good, 8), bad: count(bad, 8) };
+        // (good, bad, commit): whether it is bad, as far as one look shows it.
+        for (good, bad, commit, is_bad) in [
+            (0, 8, 8, Some(true)),
+            (0, 8, 0, Some(false)),
+            (0, 8, 4, None),
+            (0, 8, 7, Some(true)),
+            (8, 0, 0, Some(true)),
+            (8, 0, 8, Some(false)),
+            (8, 0, 1, Some(true)),
+            (1, 4, 4, None),
+        ] {
+            let found = mark(good, bad).answer(count(commit, 8), 1);
+            let found = found.map(|found| matches!(found, Found::Bad { .. }));
+            assert_eq!(found, is_bad, "{good} {bad} {commit}");
+        }
+        assert!(mark(0, 8).differs(1).is_some() && mark(8, 0).differs(1).is_some());
+        assert_eq!(
+            [1, 2, 3].map(|look| mark(0, 3).differs(look)),
+            [None, None, Some(Found::Skipped)]
+        );
+        assert!(mark(0, 8).is_above() && !mark(8, 0).is_above() && !mark(4, 4).is_above());
+        // Half of 16 runs are more sure than half of 8.
+        let more = CaseMark { good: count(0, 16), bad: count(8, 16) };
+        assert_eq!((mark(0, 4).differs(1), more.differs(2).is_some()), (None, true));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! stored run always gives the same answer.
 
 mod between;
+mod counts;
 mod effect;
 mod estimate;
 mod fairness;
@@ -18,6 +19,7 @@ mod states;
 mod verdict;
 
 pub use between::floor_between;
+pub use counts::{Count, chance_of_more};
 pub use effect::{Distance, Effect, Interval, MeanDifference, NoEffect, Ratio};
 pub use estimate::{
     cv, deviation_at_most, harmonic_mean, jain, mean, median, nearest_rank, side_of,

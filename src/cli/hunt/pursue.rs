@@ -9,7 +9,7 @@ use crate::backend::lab::kernel;
 use crate::hunt::{Case, LONG_MS, Machine, Place, Shrinker, plan_text, size, smaller_machines};
 use crate::model::{clean, quoted};
 use crate::report::numbers::{counted, moment};
-use crate::session::{PlanText, SessionError, WatchRequest, Watcher};
+use crate::session::{LabRequest, PlanText, SessionError, WatchRequest, Watcher};
 use crate::sys::clock;
 use crate::sys::replace::replace;
 
@@ -216,7 +216,8 @@ impl Hunt<'_> {
         let name = stem.file_name().unwrap_or_default().to_string_lossy();
         let title = format!("{name}: {fault_title} on {}", self.target());
         let text = PlanText::new("schedlab hunt", held.text.clone());
-        let request = WatchRequest { text, kernel: None, seeds: None, traced: true };
+        let lab = LabRequest::default();
+        let request = WatchRequest { text, lab, seeds: None, traced: true };
         let watcher = &mut self.kernels[self.at].watchers[0];
         let traced = match trace(watcher, request, 1, fault, &stem, &title, self.stop)? {
             Some(traced) if traced.broken > 0 => match fault {
