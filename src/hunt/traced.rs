@@ -30,6 +30,8 @@ pub fn timeline(seen: &Seen, trace: &Trace) -> Timeline {
     };
     let length_ns = seen.run_end_ns - first.from_ns;
     let mut timeline = Timeline::new(trace, length_ns, seen.machine_cpus, tasks.collect());
+    // The trace ends with the run, and may begin later than the part.
+    timeline.begin_ns = seen.run_end_ns.saturating_sub(timeline.length_ns);
     // Other CPUs and limits hold after it.
     let end_ns = timeline.length_ns.saturating_sub(seen.run_end_ns - last.to_ns);
     timeline.waits.iter_mut().for_each(|wait| wait.to_ns = wait.to_ns.min(end_ns));
@@ -78,7 +80,16 @@ fn idle(timeline: &Timeline) -> Option<String> {
     let is_within = |at_ns: u64| spans.iter().any(|own| (own.from_ns..own.to_ns).contains(&at_ns));
     let moves = timeline.moves.iter();
     let moves = moves.filter(|own| own.to_cpu == first.cpu && is_within(own.at_ns));
-    let tasks = if longest.waiting == 1 { "task that waits" } else { "tasks that wait" };
+    let (waiting, one) = (longest.waiting.len(), longest.waiting.len() == 1);
+    let tasks = if one { "task that waits" } else { "tasks that wait" };
+    let names = names(timeline, &longest.waiting);
+    let how = match longest.first.map(|first| &timeline.tasks[first].name) {
+        None => format!("and may run there ({names})"),
+        Some(first) => format!(
+            "({names}) and may not run there, but one of {first} may, and would leave its CPU{}",
+            if one { " for it" } else { " for them" }
+        ),
+    };
     let moved = match moves.count() {
         0 => "no task is moved to it".to_string(),
         1 => "a task is moved to it once".to_string(),
@@ -86,14 +97,20 @@ fn idle(timeline: &Timeline) -> Option<String> {
     };
     (all_ns >= MIN_NS).then(|| {
         format!(
-            "CPU {} idles for {} in all, up to {} at a time, next to {} {tasks} and may run there; \
-             {moved} meanwhile",
+            "CPU {} idles for {} in all, up to {} at a time, next to {waiting} {tasks} {how}; {moved} meanwhile",
             first.cpu,
             seconds(all_ns),
             seconds(length_ns(longest)),
-            longest.waiting,
         )
     })
+}
+
+/// The sets of these tasks, each once.
+fn names(timeline: &Timeline, tasks: &[usize]) -> String {
+    let mut names: Vec<&str> =
+        tasks.iter().map(|task| timeline.tasks[*task].name.as_str()).collect();
+    names.dedup();
+    names.join(", ")
 }
 
 /// The idle times of a CPU next to waiting tasks; what runs for a moment between two of them does not divide them.
@@ -102,9 +119,12 @@ fn idle_spans(timeline: &Timeline, cpu: u32) -> Vec<IdleSpan> {
     for own in timeline.idle.iter().filter(|span| span.cpu == cpu) {
         match spans.last_mut().filter(|last| own.from_ns <= last.to_ns + MOMENT_NS) {
             Some(last) => {
-                (last.to_ns, last.waiting) = (own.to_ns, last.waiting.max(own.waiting));
+                last.to_ns = own.to_ns;
+                if own.waiting.len() > last.waiting.len() {
+                    (last.waiting, last.first) = (own.waiting.clone(), own.first);
+                }
             }
-            None => spans.push(*own),
+            None => spans.push(own.clone()),
         }
     }
     spans
@@ -117,7 +137,7 @@ fn wait(timeline: &Timeline) -> Option<String> {
         "a task of {} waits for {} from {} on{}",
         task.name,
         seconds(wait.to_ns - wait.from_ns),
-        seconds(wait.from_ns),
+        seconds(timeline.begin_ns + wait.from_ns),
         meanwhile(timeline, wait).map(|who| format!(", while {who}")).unwrap_or_default()
     ))
 }
@@ -159,8 +179,12 @@ mod tests {
             ..TimelineTask::default()
         };
         let stretch = |from, to, occupant| Stretch { from_ns: from * MS, to_ns: to * MS, occupant };
-        let idle = |from, to| IdleSpan { cpu: 1, from_ns: from * MS, to_ns: to * MS, waiting: 1 };
+        let idle = |from, to| {
+            let (from_ns, to_ns) = (from * MS, to * MS);
+            IdleSpan { cpu: 1, from_ns, to_ns, waiting: vec![1], first: None }
+        };
         let mut timeline = Timeline {
+            begin_ns: 500 * MS,
             length_ns: 1000 * MS,
             tasks: vec![task("one", 0), task("two", 1)],
             cpus: vec![
@@ -174,12 +198,17 @@ mod tests {
         let text = describe(&timeline);
         for part in [
             "CPU 0: 100 % one; CPU 1: 100 % idle; ",
-            "CPU 1 idles for 0.7 s in all, up to 0.7 s at a time, next to 1 task",
+            "CPU 1 idles for 0.7 s in all, up to 0.7 s at a time, next to 1 task that waits and may run there (two)",
             "a task is moved to it once meanwhile",
-            "a task of two waits for 0.8 s from 0.2 s on, while one has 50 % of CPUs 0-1",
+            "a task of two waits for 0.8 s from 0.7 s on, while one has 50 % of CPUs 0-1",
         ] {
             assert!(text.contains(part), "{text}");
         }
+        timeline.idle.iter_mut().for_each(|span| span.first = Some(0));
+        let text = describe(&timeline);
+        let two_steps = "next to 1 task that waits (two) and may not run there, but one of one may, and would leave its \
+                         CPU for it";
+        assert!(text.contains(two_steps), "{text}");
         (timeline.waits, timeline.idle) = (Vec::new(), Vec::new());
         assert_eq!(describe(&timeline), "CPU 0: 100 % one; CPU 1: 100 % idle");
     }

@@ -106,7 +106,8 @@ fn panel(timeline: &Timeline, from_ns: u64, to_ns: u64, y: &mut f64) -> Value {
     let ticks = (0..=TICKS).map(|tick| {
         let at_ns = from_ns + length_ns * tick / TICKS;
         let x = round(LEFT + (WIDTH - LEFT) * tick as f64 / TICKS as f64);
-        context! { x, y => top - GAP, text => format!("{:.3} s", at_ns as f64 / 1e9) }
+        let text = format!("{:.3} s", (timeline.begin_ns + at_ns) as f64 / 1e9);
+        context! { x, y => top - GAP, text }
     });
     let ticks: Vec<Value> = ticks.collect();
     let rows = timeline.cpus.iter().enumerate().map(|(cpu, stretches)| {
@@ -221,7 +222,14 @@ mod tests {
                 vec![stretch(0, 500, Occupant::Task(0)), stretch(500, 1000, Occupant::Task(1))],
                 vec![stretch(0, 1000, Occupant::Idle)],
             ],
-            idle: vec![IdleSpan { cpu: 1, from_ns: 0, to_ns: 1000 * MS, waiting: 1 }],
+            begin_ns: 500 * MS,
+            idle: vec![IdleSpan {
+                cpu: 1,
+                from_ns: 0,
+                to_ns: 1000 * MS,
+                waiting: vec![0],
+                first: None,
+            }],
             ..Timeline::default()
         };
         let mut out = Vec::new();
@@ -229,6 +237,8 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         assert!(!text.contains("<script>") && text.contains("&lt;script&gt;"), "{text}");
         assert!(!text.contains('\u{1b}') && text.contains("a &amp; b"), "{text}");
+        let ticks = ["0.500 s", "1.500 s", "0.970 s", "1.030 s"];
+        assert!(ticks.iter().all(|tick| text.contains(&format!(">{tick}<"))), "{text}");
         // Two panels of two rows: the tasks of CPU 0, and CPU 1 alone is marked, all of the time.
         assert_eq!(text.matches(">CPU ").count(), 4);
         let whole = |fill: &str, from: f64, width: f64| {

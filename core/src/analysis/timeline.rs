@@ -1,7 +1,7 @@
 //! A trace as who ran where and who waited: the stretches of each CPU, the waits of each task, and the time in which a
-//! CPU idled next to a task that waited and may run there. Pure.
+//! CPU idled next to a task that waited and could have had it, once others had moved where it may not run there. Pure.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use crate::model::{CpuSet, Left, Trace, TraceEvent, TraceWhat};
 
@@ -45,14 +45,17 @@ pub struct Wait {
     pub task: usize,
 }
 
-/// Time in which a CPU idled while tasks that may run there waited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Time in which a CPU idled while tasks waited that could have had it, by themselves or once others had moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdleSpan {
     pub cpu: u32,
     pub from_ns: u64,
     pub to_ns: u64,
-    /// The number of them at its begin: another one may be there for a moment only.
-    pub waiting: usize,
+    /// Positions of those at its begin: another one may be there for a moment only.
+    pub waiting: Vec<usize>,
+    /// None of them may run there: this task may, and runs on a CPU that it would leave for them, or for the next one that
+    /// moves.
+    pub first: Option<usize>,
 }
 
 /// A task moved to a CPU.
@@ -66,6 +69,8 @@ pub struct Move {
 /// Times count from its begin.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Timeline {
+    /// When it begins in its run, where that is known.
+    pub begin_ns: u64,
     pub length_ns: u64,
     pub tasks: Vec<TimelineTask>,
     /// By CPU, without gaps.
@@ -262,20 +267,44 @@ impl<'a> Sweep<'a> {
     fn look_for_idle(&mut self, at_ns: u64) {
         for cpu in 0..self.current.len() {
             let is_idle = self.current[cpu].0 == Occupant::Idle;
-            let waits = |(state, task): &(&State, &TimelineTask)| {
-                matches!(state, State::Waiting { .. }) && task.cpus.contains(cpu as u32)
-            };
-            let all = self.states.iter().zip(self.tasks);
-            let waiting = if is_idle { all.filter(waits).count() } else { 0 };
+            let (waiting, first) = if is_idle { self.could_have(cpu) } else { (Vec::new(), None) };
             match self.idle[cpu] {
-                Some(_) if waiting > 0 => {}
-                None if waiting > 0 => {
-                    let (from_ns, to_ns) = (at_ns, at_ns);
-                    self.idle[cpu] = Some(IdleSpan { cpu: cpu as u32, from_ns, to_ns, waiting });
+                Some(_) if !waiting.is_empty() => {}
+                None if !waiting.is_empty() => {
+                    let (from_ns, to_ns, cpu_number) = (at_ns, at_ns, cpu as u32);
+                    let span = IdleSpan { cpu: cpu_number, from_ns, to_ns, waiting, first };
+                    self.idle[cpu] = Some(span);
                 }
                 _ => self.close_idle(cpu, at_ns),
             }
         }
+    }
+
+    /// The waiting tasks that could have an idle CPU with the fewest moves of others, and the task that moves there first.
+    fn could_have(&self, idle: usize) -> (Vec<usize>, Option<usize>) {
+        let mut is_seen = vec![false; self.current.len()];
+        is_seen[idle] = true;
+        // CPUs that could be left, each with the task that has moved to the idle one.
+        let mut queue = VecDeque::from([(idle, None)]);
+        while let Some((cpu, first)) = queue.pop_front() {
+            let may_run = |task: &usize| self.tasks[*task].cpus.contains(cpu as u32);
+            let waits = |task: &usize| matches!(self.states[*task], State::Waiting { .. });
+            let own = (0..self.tasks.len()).filter(may_run);
+            let waiting: Vec<usize> = own.filter(waits).collect();
+            if !waiting.is_empty() {
+                return (waiting, first);
+            }
+            for (other, (occupant, _)) in self.current.iter().enumerate() {
+                if let Occupant::Task(task) = occupant
+                    && !is_seen[other]
+                    && may_run(task)
+                {
+                    is_seen[other] = true;
+                    queue.push_back((other, first.or(Some(*task))));
+                }
+            }
+        }
+        (Vec::new(), None)
     }
 
     fn close_idle(&mut self, cpu: usize, to_ns: u64) {
@@ -346,12 +375,12 @@ mod tests {
         ];
         let tasks = vec![task(1, "0-1", 0), task(2, "0", 0), task(3, "1", 0)];
         let timeline = Timeline::new(&trace(events.clone()), 100 * MS, 2, tasks.clone());
-        let idle = |cpu, from, to, waiting| {
-            let (from_ns, to_ns) = (from * MS, to * MS);
-            IdleSpan { cpu, from_ns, to_ns, waiting }
+        let idle = |from, to, waiting, first| {
+            let (cpu, from_ns, to_ns) = (1, from * MS, to * MS);
+            IdleSpan { cpu, from_ns, to_ns, waiting: vec![waiting], first }
         };
-        // Until 20 ms only task 2 waits, which may not run on CPU 1.
-        assert_eq!(timeline.idle, [idle(1, 20, 60, 1), idle(1, 90, 100, 1)]);
+        // Until 20 ms only task 2 waits, which may not run on CPU 1: task 1 could leave CPU 0 for it.
+        assert_eq!(timeline.idle, [idle(10, 60, 1, Some(0)), idle(90, 100, 0, None)]);
         let wait = |task, from, to| Wait { task, from_ns: from * MS, to_ns: to * MS };
         assert_eq!(timeline.waits, [wait(1, 0, 20), wait(0, 20, 100)]);
         assert_eq!(timeline.longest_wait(), Some(wait(0, 20, 100)));
@@ -361,9 +390,31 @@ mod tests {
         let (three, none) = (Occupant::Task(2), Occupant::Idle);
         assert_eq!(first, [(three, 10), (none, 60), (three, 90), (none, 100)]);
         let last = Timeline::new(&trace(events), 50 * MS, 2, tasks);
-        assert_eq!(last.idle, [idle(1, 0, 10, 1), idle(1, 40, 50, 1)]);
+        assert_eq!(last.idle, [idle(0, 10, 1, Some(0)), idle(40, 50, 0, None)]);
         assert_eq!((last.waits, last.cpus[1][0].to_ns), (vec![wait(0, 0, 50)], 10 * MS));
         assert_eq!((last.moves[0].at_ns, last.length_ns), (45 * MS, 50 * MS));
+    }
+
+    #[test]
+    fn a_cpu_idles_next_to_a_task_for_which_two_others_would_have_to_move() {
+        let tasks = |third: &str| {
+            let cpus = ["0", "0-1", "1-2", third];
+            (1..).zip(cpus).map(|(tid, cpus)| task(tid, cpus, 0)).collect::<Vec<_>>()
+        };
+        // 2 has CPU 0 and 1 waits for it, 3 has CPU 1; 4 leaves CPU 2 idle.
+        let events = vec![
+            switch(0, 0, 1, Left::Preempted, 2),
+            switch(0, 1, 0, Left::Runnable, 3),
+            switch(10, 2, 4, Left::Sleeping, 0),
+            switch(90, 0, 2, Left::Sleeping, 1),
+        ];
+        let idle = |tasks| Timeline::new(&trace(events.clone()), 100 * MS, 3, tasks).idle;
+        let (from_ns, to_ns) = (10 * MS, 90 * MS);
+        let span = IdleSpan { cpu: 2, from_ns, to_ns, waiting: vec![0], first: Some(2) };
+        assert_eq!(idle(tasks("2")), [span]);
+        let mut held = tasks("2");
+        held[2].cpus = "1".parse().unwrap();
+        assert_eq!(idle(held), [], "nobody may move to CPU 2");
     }
 
     #[test]
@@ -373,6 +424,9 @@ mod tests {
         let all: Vec<Occupant> = timeline.cpus.iter().map(|cpu| cpu[0].occupant).collect();
         assert_eq!(all, [Occupant::Task(1), Occupant::Idle]);
         assert_eq!(timeline.waits, [Wait { from_ns: 0, to_ns: 100 * MS, task: 0 }]);
-        assert_eq!(timeline.idle, []);
+        // Task 2 could leave CPU 0.
+        let (from_ns, to_ns) = (0, 100 * MS);
+        let span = IdleSpan { cpu: 1, from_ns, to_ns, waiting: vec![0], first: Some(1) };
+        assert_eq!(timeline.idle, [span]);
     }
 }

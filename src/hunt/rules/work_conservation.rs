@@ -79,11 +79,49 @@ impl Rule for WorkConservation {
             }
             _ => format!("{:.2} of {} CPUs idle", found.figure, seen.cpus.len()),
         };
-        format!(
-            "for {time} {whose} while tasks wait that could have them, some once another one moves: {} want a CPU each",
-            seen.describe(&found.tasks)
-        )
+        format!("for {time} {whose} while {}", waiting_words(seen, found, &cpus))
     }
+}
+
+/// Tasks with less wait.
+const NEARLY: f64 = 0.9;
+
+/// The tasks that wait and may run on the idle CPU; where that is not sure, the ways in which they could have it.
+fn waiting_words(seen: &Seen, found: &Judgement, idle: &[u32]) -> String {
+    let windows = seen.windows.iter();
+    let windows = windows.filter(|own| own.from_ns >= found.from_ns && own.to_ns <= found.to_ns);
+    let windows: Vec<&SeenWindow> = windows.collect();
+    let used_ns = |task: &usize| windows.iter().map(|own| own.readings[*task].cpu_ns).sum::<u64>();
+    let enough_ns = ((found.to_ns - found.from_ns) as f64 * NEARLY) as u64;
+    let (waiting, others): (Vec<usize>, Vec<usize>) =
+        found.tasks.iter().partition(|task| used_ns(task) < enough_ns);
+    let may_run = |task: &usize| {
+        let cpus = &seen.tasks[*task].cpus;
+        idle.iter().filter(|cpu| cpus.contains(**cpu)).count()
+    };
+    let (certain, possible): (Vec<usize>, Vec<usize>) = waiting
+        .iter()
+        .filter(|task| may_run(task) > 0)
+        .partition(|task| may_run(task) == idle.len());
+    if !certain.is_empty() {
+        return format!("{}, which may run there", wait(seen, &certain));
+    }
+    let movers: Vec<usize> = others.into_iter().filter(|task| may_run(task) > 0).collect();
+    let possible = (!possible.is_empty())
+        .then(|| format!("{} may run on one of these", seen.describe(&possible)));
+    let moves = (!movers.is_empty())
+        .then(|| format!("one of {} may move there and leave its CPU", seen.describe(&movers)));
+    let ways: Vec<String> = possible.into_iter().chain(moves).collect();
+    match waiting.is_empty() || ways.is_empty() {
+        // Each task has nearly a CPU.
+        true => format!("{} want a CPU each", seen.describe(&found.tasks)),
+        false => format!("{}: {}", wait(seen, &waiting), ways.join(", or ")),
+    }
+}
+
+fn wait(seen: &Seen, tasks: &[usize]) -> String {
+    let wait = if tasks.len() == 1 { "waits" } else { "wait" };
+    format!("{} {wait}", seen.describe(tasks))
 }
 
 #[cfg(test)]
@@ -107,9 +145,21 @@ mod tests {
         let (found, text) = judge(&[[busy; 2].as_slice(), &[idle; 18]].concat()).unwrap();
         assert_eq!((found.from_ns, found.to_ns), (200_000_000, 2_000_000_000));
         assert_eq!((found.distance, found.figure), (3.6, 1.0));
-        assert!(text.contains("for 1.8 s CPU 1 idles"), "{text}");
+        assert_eq!(text, "for 1.8 s CPU 1 idles while 1 of one on 1,3 waits, which may run there");
         let (found, _) = judge(&[[idle; 4].as_slice(), &[busy], &[idle; 4]].concat()).unwrap();
         assert_eq!((found.distance, found.from_ns), (0.8, 0), "never for long");
+    }
+
+    #[test]
+    fn a_task_that_would_have_to_move_first_is_named() {
+        let sets = [("held", "0", 1), ("some", "0,3", 1), ("free", "0-3", 2)];
+        let seen = seen(4, &sets, &[[60, 50, 100, 90]; 10]);
+        let found = WorkConservation.judge(&seen).unwrap();
+        let text = WorkConservation.explain(&seen, &found);
+        let waits = "1.00 CPUs idle, among 1,2,3, while 1 of held on 0, 1 of some on 0,3 wait: \
+                     1 of some on 0,3 may run on one of these, \
+                     or one of 2 of free on 0-3 may move there and leave its CPU";
+        assert!(text.ends_with(waits), "{text}");
     }
 
     #[test]
