@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
@@ -1124,8 +1124,11 @@ fn a_hunt_finds_each_wrong_scheduler_and_keeps_its_case_when_it_is_interrupted()
         let note = format!("  debian:6.18 with {scx}  {scx}/hunt-1.toml, hunted with --seed 1: ");
         assert!(stored.contains(&note), "{stored}");
         let progress = fs::read_to_string(laboratory.path(&format!("{scx}/hunts.json"))).unwrap();
-        let done = format!("\"debian:6.18 with {scx}, 4x2,6x3,8x2t2, seed 1\": 16");
-        assert!(progress.contains(&done), "{progress}");
+        let progress: Value = serde_json::from_str(&progress).unwrap();
+        let own = &progress[format!("debian:6.18 with {scx}, 4x2,6x3,8x2t2, seed 1")];
+        let case = &own["unfinished"][0];
+        assert_eq!((&own["scenarios"], &case["number"]), (&json!(16), &json!(1)), "{progress}");
+        assert!(case["stored"].is_string(), "{progress}");
     }
     let console = fs::read_to_string(laboratory.path("stray/hunt-1.log")).unwrap();
     assert!(console.contains("schedlab_stray\" disabled"), "{console}");

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use crate::model::{
     Calibration, Cell, Environment, Lab, PlanEnd, RunEnd, RunSpec, SharedCache, Window,
@@ -111,6 +112,16 @@ pub enum NotSaved {
     Damaged(PathBuf),
 }
 
+/// A boot that takes long.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SlowBoot {
+    /// By the host's clock.
+    pub elapsed: Duration,
+    /// The CPU time that it has got, and gets at most until the first process.
+    pub used: Duration,
+    pub limit: Duration,
+}
+
 /// A run reports this while it lasts.
 #[derive(Debug)]
 pub enum RunNews {
@@ -119,6 +130,8 @@ pub enum RunNews {
     Starved {
         share: f64,
     },
+    /// A guest's kernel has not started its first process yet.
+    SlowBoot(SlowBoot),
     /// A booted machine is of no use to another plan.
     NotSaved(NotSaved),
     /// The console of the guest in which the run failed, all of it.

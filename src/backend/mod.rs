@@ -14,6 +14,7 @@ mod null;
 pub use cache_report::{AnswerDifference, CacheFault, CacheReport, UnusableAnswer};
 pub use contract::{
     Backend, BackendConfig, Capabilities, Entry, GuestMachine, Mode, News, NotSaved, RunNews,
+    SlowBoot,
 };
 pub use error::BackendError;
 pub use lab::Lab;

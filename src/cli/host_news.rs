@@ -1,6 +1,6 @@
 //! A line says what the host does to runs. Pure.
 
-use crate::backend::NotSaved;
+use crate::backend::{NotSaved, SlowBoot};
 use crate::engine::HostNews;
 use crate::model::Cell;
 use crate::report::clean;
@@ -11,6 +11,13 @@ pub fn describe(news: &HostNews, cells: &[Cell]) -> String {
             let percent = (100.0 * share).round();
             format!("this host gives QEMU {percent} % of a CPU: it is waited for")
         }
+        HostNews::SlowBoot(SlowBoot { elapsed, used, limit }) => format!(
+            "after {} s the guest's kernel has not started its first process: it is waited for up to {} s of CPU time, and \
+             has had {} s",
+            elapsed.as_secs(),
+            limit.as_secs(),
+            used.as_secs()
+        ),
         HostNews::NotSaved(NotSaved::NotKept(why)) => clean(&format!(
             "the booted machine is not kept, and the next plan boots it again: {why}"
         )),

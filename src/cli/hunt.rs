@@ -18,8 +18,9 @@ use crate::variant::SCHEDULER_FORM;
 use crate::variant::scx::{self, Scheduler};
 
 use super::hunt_differ::{Compared, Hit};
-use super::hunt_run::{Distances, Fault, distances, make, print};
+use super::hunt_run::{Distances, Fault, distances, make, print, watcher};
 use super::hunt_store::Progress;
+use super::status_line::StatusLine;
 use super::{Failure, catch_termination, hunt_confirm, terminal};
 use crate::report::numbers::counted;
 
@@ -107,7 +108,7 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     let target = |kernel| Target { kernel, scx, place: Place::new(machines[0]) };
     let kernel = |name| HuntedKernel {
         target: target(name),
-        watchers: machines.iter().map(|_| Watcher::default()).collect(),
+        watchers: machines.iter().map(|_| watcher()).collect(),
         runs: 0,
         failed: 0,
     };
@@ -143,6 +144,8 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
         generators: machines.iter().copied().map(generator).collect(),
         found: Vec::new(),
         counts: Counts::default(),
+        line: StatusLine::new(),
+        tried: 0,
     };
     let ended = hunt.hunt();
     hunt.sum_up(ended)
@@ -216,11 +219,18 @@ struct Hunt<'a> {
     generators: Vec<Generator>,
     found: Vec<Found>,
     counts: Counts,
+    /// Shows how far a case is that is made smaller.
+    line: StatusLine,
+    /// Cases that were tried while one is made smaller.
+    tried: u64,
 }
 
 impl Hunt<'_> {
     /// `false`: it was interrupted.
     fn hunt(&mut self) -> Result<bool, Failure> {
+        if self.args.resume {
+            self.go_on()?;
+        }
         let begun = Instant::now();
         for batch in 0.. {
             if self.stop.load(Relaxed) {

@@ -13,20 +13,20 @@ use crate::session::{self, LabRequest, PlanText, SessionError, WatchRequest, Wat
 use crate::stats::Count;
 
 use super::hunt_run::{
-    Fault, Judged, NEAR, SEEDS, broken, file_of_case, judge, make, print, trace,
+    Fault, Judged, NEAR, SEEDS, broken, file_of_case, judge, make, print, trace, watcher,
 };
 use super::{Database, Failure};
 use crate::report::numbers::counted;
 
-/// The text of a case, or of any plan that the rules can judge on each of these kernels.
-pub fn load_case(case: &str, kernels: &[&str], db: &Database) -> Result<PlanText, Failure> {
+/// The text of a case, or of any plan that the rules can judge. `elsewhere`: it runs on other kernels than its own.
+pub fn load_case(case: &str, elsewhere: bool, db: &Database) -> Result<PlanText, Failure> {
     let text = session::load_or_stored(case, db)?;
-    check_case(&text, kernels)?;
+    check_case(&text, elsewhere)?;
     Ok(text)
 }
 
 /// Fails where the rules could not judge a plan, or would judge another kernel than the one they name.
-fn check_case(text: &PlanText, kernels: &[&str]) -> Result<(), Failure> {
+fn check_case(text: &PlanText, elsewhere: bool) -> Result<(), Failure> {
     let plan = plan::parse(&text.name, &text.text, None, session::known())?;
     let window_ms = u64::from(WINDOW_MS);
     if plan.measure.window_ns != window_ms * 1_000_000 {
@@ -43,7 +43,7 @@ fn check_case(text: &PlanText, kernels: &[&str]) -> Result<(), Failure> {
         return Err(Failure::usage(text, "leave `turns` out of the plan"));
     }
     let named = plan.variants.iter().find(|variant| variant.knobs.contains_key("kernel"));
-    if let Some(variant) = named.filter(|_| !kernels.is_empty()) {
+    if let Some(variant) = named.filter(|_| elsewhere) {
         let text = format!(
             "variant `{}` names a kernel, which --kernel does not replace",
             clean(&variant.name)
@@ -61,7 +61,7 @@ pub fn confirm(
     stop: &AtomicBool,
 ) -> Result<(), Failure> {
     let names: Vec<&str> = kernels.iter().map(String::as_str).collect();
-    let text = load_case(case, &names, &Database::default())?;
+    let text = load_case(case, !names.is_empty(), &Database::default())?;
     for name in &names {
         kernel::find(name).map_err(|error| Failure::from_advice(&error))?;
     }
@@ -73,7 +73,7 @@ pub fn confirm(
         make(folder)?;
     }
     let name = case.file_stem().unwrap_or_default().to_string_lossy();
-    let (mut holds, mut watcher) = (0, Watcher::default());
+    let (mut holds, mut watcher) = (0, watcher());
     for kernel in &asked {
         let stem = folder.join(file_stem(&name, *kernel));
         let lab = LabRequest { kernel: kernel.map(str::to_string), ..LabRequest::default() };
@@ -245,30 +245,30 @@ mod tests {
     fn the_rules_can_judge_every_case() {
         for case in plan::cases() {
             let text = session::load(case.name).unwrap();
-            let checked = check_case(&text, &["debian:6.18"]);
+            let checked = check_case(&text, true);
             assert!(checked.is_ok(), "{}: {}", case.name, checked.unwrap_err());
         }
     }
 
     #[test]
     fn a_plan_that_the_rules_cannot_judge_is_refused() {
-        let check = |window: &str, turns: &str, knob: &str, kernels: &[&str]| {
+        let check = |window: &str, turns: &str, knob: &str, elsewhere: bool| {
             let text = format!(
                 "schema = 1\n[measure]\nduration = \"2s\"\nwindow = \"{window}\"\n{turns}\n\
                  [[variant]]\nname = \"a\"\n{knob}\n[[workload]]\nuse = \"spin\"\n"
             );
             let text = PlanText::new("case.toml", text);
-            check_case(&text, kernels).map_err(|failure| failure.to_string())
+            check_case(&text, elsewhere).map_err(|failure| failure.to_string())
         };
         let kernel = "kernel = \"debian:6.12\"";
-        assert!(check("100ms", "", "", &["debian:6.18"]).is_ok());
-        assert!(check("100ms", "", kernel, &[]).is_ok());
+        assert!(check("100ms", "", "", true).is_ok());
+        assert!(check("100ms", "", kernel, false).is_ok());
         for (window, turns, knob, expected) in [
             ("1s", "", "", "windows of 1s"),
             ("100ms", "turns = \"100ms\"", "", "turns"),
             ("100ms", "", kernel, "variant `a` names a kernel"),
         ] {
-            let error = check(window, turns, knob, &["debian:6.18"]).unwrap_err();
+            let error = check(window, turns, knob, true).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use crate::analysis::Timeline;
+use crate::engine::HostNews;
 use crate::hunt::{Judgement, Rule, Seen, describe, judgements, registry, timeline};
 use crate::model::{Outcome, PlanEnd, Trace, clean, clean_path};
 use crate::report::{score, timeline as picture, wrap};
@@ -13,12 +14,24 @@ use crate::session::{SessionError, WatchRequest, WatchedRun, Watcher};
 use crate::sys::remedy;
 use crate::sys::replace::replace;
 
-use super::{Failure, terminal};
+use super::status_line::StatusLine;
+use super::{Failure, host_news, terminal};
 
 /// Seeds with which a case is confirmed.
 pub const SEEDS: u32 = 4;
 /// Runs with the trace on: it changes the course of each, so that fewer may break the rule. Cells share them.
 const TRACE_RUNS: u32 = 8;
+
+/// Runs plans of hunts, and says what is waited for.
+pub fn watcher() -> Watcher {
+    Watcher::new(|news, started| {
+        if let HostNews::SlowBoot(_) = news {
+            let text = host_news::describe(news, &started.cells);
+            let kernel = clean(&started.plan.lab.kernel);
+            StatusLine::new().lasting(&format!("{kernel}: {text}"));
+        }
+    })
+}
 
 /// A rule's judgement of a run.
 pub struct Judged {

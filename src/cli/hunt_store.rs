@@ -1,9 +1,13 @@
-//! Memory of hunts: cases as stored plans with a tag, and for `--resume` how far each hunt of a folder is.
+//! Memory of hunts: cases as stored plans with a tag, and how far each hunt of a folder is, with the cases that it was
+//! about to make smaller.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use serde::{Deserialize, Serialize};
+
+use crate::hunt::Case;
 use crate::model::{SampledPlan, clean_path};
 use crate::session::{self, PlanSource, PlanText, Preparation, Request, SessionError};
 use crate::store::Note;
@@ -17,25 +21,93 @@ pub const TAG: &str = "hunt";
 const FILE: &str = "hunts.json";
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Measures a case as a plan that is stored, tagged, with a note: its runs are cached, so that this takes no time.
-pub fn store_case(text: String, note: String) -> Result<(), Failure> {
+/// Measures a case as a plan that is stored, tagged, with a note: its runs are cached, so that this takes no time. Gives
+/// its id. `before`: the larger case in whose place it comes.
+pub fn store_case(
+    text: String,
+    note: String,
+    before: Option<&str>,
+) -> Result<Option<String>, Failure> {
     let text = PlanText::new("schedlab hunt", text);
     let backend = Some(SampledPlan::LAB.to_string());
     let request = Request { plan: PlanSource::Text(text), backend, ..Request::default() };
-    let Preparation::Ready(prepared) = session::prepare(request)? else { return Ok(()) };
+    let Preparation::Ready(prepared) = session::prepare(request)? else { return Ok(None) };
     // An interrupted hunt keeps what it has found.
     let mut finished = session::execute(*prepared, &AtomicBool::new(false), &mut ())?;
-    let id = finished.started.id.as_str();
-    finished.store.tag(id, TAG)?;
+    let id = finished.started.id.clone();
+    finished.store.tag(id.as_str(), TAG)?;
     let note = Note { written_unix_ns: clock::unix_ns(), text: note };
-    Ok(finished.store.add_note(id, &note)?)
+    finished.store.add_note(id.as_str(), &note)?;
+    if let Some(before) = before {
+        // Somebody may have removed it.
+        _ = finished.store.remove(before);
+    }
+    Ok(Some(id))
 }
 
-/// Scenarios that hunts into a folder have had, by their arguments.
+/// A case that is not as small as it goes yet.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Unfinished {
+    /// The number of its file: `hunt-1.toml`.
+    pub number: u32,
+    pub rule: String,
+    /// Kernels differ by the rule.
+    pub differs: bool,
+    pub kernel: String,
+    pub machine: String,
+    /// As it was found: the steps from there are in the lab's cache.
+    pub case: Case,
+    /// The stored plan of what it has become.
+    pub stored: Option<String>,
+}
+
+impl Unfinished {
+    /// Whether both are one case.
+    fn is_same(&self, other: &Unfinished) -> bool {
+        let (number, stored) = (self.number, self.stored.clone());
+        *self == Unfinished { number, stored, ..other.clone() }
+    }
+}
+
+/// A number alone where no case is unfinished.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Entry {
+    Scenarios(u64),
+    WithCases { scenarios: u64, unfinished: Vec<Unfinished> },
+}
+
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(from = "Entry", into = "Entry")]
+struct Done {
+    scenarios: u64,
+    unfinished: Vec<Unfinished>,
+}
+
+impl From<Entry> for Done {
+    fn from(entry: Entry) -> Done {
+        match entry {
+            Entry::Scenarios(scenarios) => Done { scenarios, unfinished: Vec::new() },
+            Entry::WithCases { scenarios, unfinished } => Done { scenarios, unfinished },
+        }
+    }
+}
+
+impl From<Done> for Entry {
+    fn from(done: Done) -> Entry {
+        let Done { scenarios, unfinished } = done;
+        match unfinished.is_empty() {
+            true => Entry::Scenarios(scenarios),
+            false => Entry::WithCases { scenarios, unfinished },
+        }
+    }
+}
+
+/// Scenarios that hunts into a folder have had, and their unfinished cases, by their arguments.
 pub struct Progress {
     path: PathBuf,
     arguments: String,
-    done: BTreeMap<String, u64>,
+    done: BTreeMap<String, Done>,
 }
 
 impl Progress {
@@ -57,12 +129,40 @@ impl Progress {
 
     /// Scenarios of the hunts of the same arguments before.
     pub fn done(&self) -> u64 {
-        self.done.get(&self.arguments).copied().unwrap_or(0)
+        self.done.get(&self.arguments).map_or(0, |own| own.scenarios)
+    }
+
+    pub fn unfinished(&self) -> Vec<Unfinished> {
+        self.done.get(&self.arguments).map_or(Vec::new(), |own| own.unfinished.clone())
+    }
+
+    /// The same case, if it is unfinished.
+    pub fn known(&self, case: &Unfinished) -> Option<Unfinished> {
+        self.unfinished().into_iter().find(|own| own.is_same(case))
+    }
+
+    /// Keeps an unfinished case, in place of one with its number.
+    pub fn keep(&mut self, case: Unfinished) -> Result<(), Failure> {
+        let own = self.done.entry(self.arguments.clone()).or_default();
+        own.unfinished.retain(|other| other.number != case.number);
+        own.unfinished.push(case);
+        self.save()
+    }
+
+    pub fn finish(&mut self, number: u32) -> Result<(), Failure> {
+        let own = self.done.entry(self.arguments.clone()).or_default();
+        own.unfinished.retain(|other| other.number != number);
+        self.save()
     }
 
     /// A hunt that begins anew has fewer for a while.
     pub fn write(&mut self, done: u64) -> Result<(), Failure> {
-        self.done.insert(self.arguments.clone(), done.max(self.done()));
+        let own = self.done.entry(self.arguments.clone()).or_default();
+        own.scenarios = own.scenarios.max(done);
+        self.save()
+    }
+
+    fn save(&self) -> Result<(), Failure> {
         let written = replace(&self.path, |out| {
             serde_json::to_writer_pretty(&mut *out, &self.done)?;
             out.write_all(b"\n")
@@ -85,9 +185,40 @@ mod tests {
         first.write(32).unwrap();
         first.write(16).unwrap();
         assert_eq!(open("debian:6.18, 4x2, seed 1").unwrap().done(), 32);
+        let text = std::fs::read_to_string(dir.path().join(FILE)).unwrap();
+        assert!(text.contains("seed 1\": 32\n"), "{text}");
         assert_eq!(open("debian:6.18, 4x2, seed 2").unwrap().done(), 0);
         std::fs::write(dir.path().join(FILE), "no").unwrap();
         let error = open("x").err().unwrap().to_string();
         assert!(error.contains("does not say how far") && error.contains("rm "), "{error}");
+    }
+
+    #[test]
+    fn an_unfinished_case_is_known_until_it_is_finished() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = |arguments: &str| Progress::open(dir.path(), arguments.to_string()).unwrap();
+        let case = |number, rule: &str, stored: Option<&str>| Unfinished {
+            number,
+            rule: rule.to_string(),
+            differs: false,
+            kernel: "debian:6.18".to_string(),
+            machine: "4x2".to_string(),
+            case: Case { sets: Vec::new() },
+            stored: stored.map(str::to_string),
+        };
+        let mut first = open("seed 1");
+        first.write(16).unwrap();
+        first.keep(case(1, "starvation", None)).unwrap();
+        first.keep(case(1, "starvation", Some("20261130-1"))).unwrap();
+        first.keep(case(2, "fair shares", None)).unwrap();
+        let mut again = open("seed 1");
+        assert_eq!(again.done(), 16);
+        // Its number and its stored plan are not what it is known by.
+        let known = again.known(&case(9, "starvation", None));
+        assert_eq!(known, Some(case(1, "starvation", Some("20261130-1"))));
+        assert_eq!(again.known(&case(1, "bandwidth", None)), None);
+        assert_eq!(open("seed 2").unfinished(), []);
+        again.finish(1).unwrap();
+        assert_eq!(open("seed 1").unfinished(), [case(2, "fair shares", None)]);
     }
 }

@@ -1,13 +1,12 @@
 //! Progress of what fetches and builds kernels, on standard error.
 
 use std::collections::BTreeSet;
-use std::io;
 
 use crate::backend::lab::kernel::Step;
 use crate::backend::lab::kernel::build::{Event, PatchNote, Stage};
 use crate::report::shortened;
 
-use super::terminal;
+use super::status_line::StatusLine;
 
 pub const WAITING: &str = "another schedlab uses the cache of kernels; waiting";
 pub const MAX_WIDTH: usize = 200;
@@ -31,8 +30,7 @@ fn stage_words(stage: Stage) -> &'static str {
 /// Progress on standard error: a line that is redrawn on a terminal, otherwise a line for each step
 /// that takes long.
 pub struct Show {
-    /// The line can be replaced.
-    redraws: bool,
+    line: StatusLine,
     /// Lines that are not printed again.
     printed: BTreeSet<String>,
     stage: &'static str,
@@ -42,27 +40,26 @@ pub struct Show {
 
 impl Show {
     pub fn new() -> Show {
-        let redraws = terminal::redraws(&io::stderr());
-        Show { redraws, printed: BTreeSet::new(), stage: "", printed_at: 0 }
+        Show { line: StatusLine::new(), printed: BTreeSet::new(), stage: "", printed_at: 0 }
     }
 
     pub fn step(&mut self, step: &Step) {
         match step {
             Step::Waiting => self.lasting(WAITING),
-            Step::Suite(suite) if self.redraws => self.passing(&format!("reading {suite}")),
+            Step::Suite(suite) if self.line.redraws => self.passing(&format!("reading {suite}")),
             Step::Suite(_) => self.passing("reading Debian's suites"),
             Step::LeftOut { suite, why } => {
                 self.lasting(&format!("warning: {suite} is left out: {why}"));
             }
             Step::Download { package, size_bytes, percent } => {
                 let size = megabytes(*size_bytes);
-                if self.redraws {
+                if self.line.redraws {
                     self.passing(&format!("{package}: {percent:3.0} % of {size}"));
                 } else {
                     self.passing(&format!("{package}: {size}"));
                 }
             }
-            Step::Unpacking { package } if self.redraws => {
+            Step::Unpacking { package } if self.line.redraws => {
                 self.passing(&format!("{package}: unpacking"));
             }
             Step::Unpacking { .. } => {}
@@ -90,7 +87,7 @@ impl Show {
             }
             Event::Made { steps, seconds } => {
                 let is_due = *seconds >= self.printed_at + SECONDS_BETWEEN_LINES;
-                if self.redraws || is_due {
+                if self.line.redraws || is_due {
                     self.printed_at = *seconds;
                     self.passing(&format!("{}: {steps} steps, {seconds} s", self.stage));
                 }
@@ -99,9 +96,7 @@ impl Show {
     }
 
     fn passing(&mut self, text: &str) {
-        if self.redraws {
-            terminal::status(text);
-        } else {
+        if !self.line.passing(text) {
             self.lasting(text);
         }
     }
@@ -111,14 +106,11 @@ impl Show {
         if !self.printed.insert(text.to_string()) {
             return;
         }
-        self.clear();
-        terminal::message(text);
+        self.line.lasting(text);
     }
 
     pub fn clear(&self) {
-        if self.redraws {
-            terminal::status("");
-        }
+        self.line.clear();
     }
 }
 

@@ -74,6 +74,7 @@ mod shards;
 mod shared_cache;
 mod show;
 mod signals;
+mod status_line;
 mod stored;
 mod table;
 mod tag;

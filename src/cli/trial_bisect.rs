@@ -67,8 +67,7 @@ pub fn run(args: &TryArgs, tree: &Path, ends: &[String]) -> Result<(), Failure> 
 /// The commit that brought or removed a case.
 fn by_case(bisection: &Bisection, case: &str, commits: [&Commit; 2]) -> Result<(), Failure> {
     let [good, bad] = commits;
-    // A kernel of the cache, which no variant of the case may name.
-    let mut runs = CaseRuns::load(bisection.args, case, &[GOOD], bisection.stop)?;
+    let mut runs = CaseRuns::load(bisection.args, case, bisection.stop)?;
     let kernels = [bisection.kernel(&good.id)??, bisection.kernel(&bad.id)??];
     let ends = runs.ends([(GOOD, &kernels[0]), (BAD, &kernels[1])])?;
     ends.check()?;

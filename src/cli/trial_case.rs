@@ -10,12 +10,13 @@ use crate::session::{PlanText, WatchRequest, Watcher};
 use crate::stats::Count;
 
 use super::hunt_confirm::{JudgedRuns, load_case, no_result};
+use super::hunt_run::watcher;
 use super::trial::{self, Asked, TryArgs};
 use super::{Failure, catch_termination, kernel_build, table, terminal};
 
 /// Runs of each kernel at the first look, unless `--seeds` says otherwise.
 const SEEDS: u32 = 8;
-pub const MAX_SEEDS: u32 = 1000;
+const MAX_SEEDS: u32 = 1000;
 
 /// A case and what measures it.
 pub struct CaseRuns<'a> {
@@ -40,11 +41,10 @@ impl<'a> CaseRuns<'a> {
     pub fn load(
         args: &'a TryArgs,
         case: &str,
-        kernels: &[&str],
         stop: &'a AtomicBool,
     ) -> Result<CaseRuns<'a>, Failure> {
-        let text = load_case(case, kernels, &args.db)?;
-        Ok(CaseRuns { args, text, stop, watcher: Watcher::default(), rule: None })
+        let text = load_case(case, true, &args.db)?;
+        Ok(CaseRuns { args, text, stop, watcher: watcher(), rule: None })
     }
 
     /// Seeds of the look of this number, from 1.
@@ -116,14 +116,12 @@ pub fn run(args: &TryArgs, case: &str) -> Result<(), Failure> {
     let kernels = [kernels[0].as_str(), kernels[1].as_str()];
     let stop = &*catch_termination()?;
     // Errors are reported before the compiler runs.
-    let mut runs = CaseRuns::load(args, case, &kernels, stop)?;
+    let mut runs = CaseRuns::load(args, case, stop)?;
     let built = asked.build(args, stop)?;
-    let [base, patched] = kernels;
-    let ends = runs.ends([(trial::BASE, base), (trial::PATCHED, patched)])?;
+    let ends = runs.ends([(trial::BASE, kernels[0]), (trial::PATCHED, kernels[1])])?;
     let answer = ends.answer();
     let width = args.output.columns();
-    let mut out = io::stdout().lock();
-    let mut line = |text: String| write!(out, "{}", table::wrapped(&clean(&text), width));
+    let line = |text: String| write!(io::stdout(), "{}", table::wrapped(&clean(&text), width));
     line(format!("{case}: {}", trial::title(&asked, &built)))?;
     for note in trial::notes(&built) {
         line(note)?;
@@ -135,8 +133,10 @@ pub fn run(args: &TryArgs, case: &str) -> Result<(), Failure> {
     for (name, outcome) in &built {
         line(format!("{name} {}", kernel_build::sources_of(&outcome.built)))?;
     }
-    let case = quoted(case);
-    line(format!("pictures: schedlab hunt --confirm {case} --kernel {base} --kernel {patched}"))?;
+    // A line that can be pasted.
+    let (case, [base, patched]) = (clean(&quoted(case)), kernels.map(quoted));
+    let command = format!("schedlab hunt --confirm {case} --kernel {base} --kernel {patched}");
+    writeln!(io::stdout(), "pictures: {command}")?;
     answer.ended(args.seeds.unwrap_or(SEEDS))
 }
 

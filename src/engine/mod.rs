@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::backend::{Backend, NotSaved, RunNews};
+use crate::backend::{Backend, NotSaved, RunNews, SlowBoot};
 use crate::model::{Cell, Event, Outcome, PlanEnd, RunEnd, RunKey, RunSpec, Window};
 
 pub use check::{CannotRun, check};
@@ -49,15 +49,22 @@ pub enum Emitted<'a> {
     Console(&'a Path),
 }
 
-/// The host does this to runs.
+/// The host does this to runs, or a guest that is slow.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HostNews {
     /// The share of a CPU that a run gets, where that is little.
-    Starved { share: f64 },
+    Starved {
+        share: f64,
+    },
+    SlowBoot(SlowBoot),
     /// A booted machine is of no use to another plan.
     NotSaved(NotSaved),
     /// It ended a run.
-    Ended { key: RunKey, reason: String, is_made_again: bool },
+    Ended {
+        key: RunKey,
+        reason: String,
+        is_made_again: bool,
+    },
 }
 
 /// How a job has ended.
@@ -338,6 +345,7 @@ fn emit_news<E>(
             Ok(())
         }
         RunNews::Starved { share } => emit(Emitted::Host(&HostNews::Starved { share })),
+        RunNews::SlowBoot(boot) => emit(Emitted::Host(&HostNews::SlowBoot(boot))),
         RunNews::NotSaved(why) => emit(Emitted::Host(&HostNews::NotSaved(why))),
         RunNews::ConsoleKept { path } => emit(Emitted::Console(&path)),
         RunNews::Again { reason } => {

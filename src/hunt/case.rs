@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::CpuSet;
 
 /// Each run's length, but of one that shows what lasts, and the length of its windows.
@@ -78,7 +80,7 @@ impl fmt::Display for Machine {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Load {
     /// It never sleeps.
     Spin,
@@ -96,7 +98,7 @@ pub enum Load {
     InheritingLock,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Policy {
     Other,
     Batch,
@@ -105,7 +107,7 @@ pub enum Policy {
 }
 
 /// A cgroup of tasks: its weight, and its limit in percent of a CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Group {
     /// The weight of the cgroup that it lies in; `None`: it lies in none.
     pub outer: Option<u32>,
@@ -117,14 +119,14 @@ pub struct Group {
 }
 
 /// The weight of a cgroup from a moment of the run on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LaterWeight {
     pub at_ms: u32,
     pub weight: u32,
 }
 
 /// The CPUs, the nice value and the number of tasks from a moment of the run on.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Change {
     pub at_ms: u32,
     /// `None`: all.
@@ -135,7 +137,7 @@ pub struct Change {
 }
 
 /// Tasks alike.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Tasks {
     pub load: Load,
     pub count: u32,
@@ -153,14 +155,14 @@ pub struct Tasks {
     pub change: Option<Change>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Case {
     pub sets: Vec<Tasks>,
     pub offline: Option<OffCpus>,
 }
 
 /// CPUs that are taken off in the run.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct OffCpus {
     pub cpus: CpuSet,
     pub at_ms: u32,

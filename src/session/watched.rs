@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::backend::Backend;
-use crate::engine::{self, Emitted, Job};
+use crate::engine::{self, Emitted, HostNews, Job};
 use crate::model::{
     Cell, Event, Outcome, Plan, PlanEnd, PlanStarted, SampledPlan, TRACE_PROBE, Window, clean,
 };
@@ -35,12 +35,19 @@ pub struct WatchRequest {
 }
 
 /// Runs plans in the lab, one after the other: those that want the same machine go on from one that is ready.
-#[derive(Default)]
 pub struct Watcher {
     kept: Option<Box<dyn Backend>>,
+    on_host: OnHost,
 }
 
+/// Gets news of the host and of slow guests, with the plan that runs.
+pub type OnHost = fn(&HostNews, &PlanStarted);
+
 impl Watcher {
+    pub fn new(on_host: OnHost) -> Watcher {
+        Watcher { kept: None, on_host }
+    }
+
     pub fn watch(
         &mut self,
         request: WatchRequest,
@@ -55,7 +62,7 @@ impl Watcher {
             prepared.job.started.plan.probes.push(TRACE_PROBE.to_string());
         }
         let Prepared { job, mut backend, .. } = prepared;
-        let end = execute(job, &mut *backend, cancel, on_run)?;
+        let end = execute(job, &mut *backend, cancel, self.on_host, on_run)?;
         backend.conclude(end)?;
         // Runs of an interrupted plan may wait in it.
         self.kept = Some(backend).filter(|_| end == PlanEnd::Complete);
@@ -81,9 +88,11 @@ fn execute(
     job: Job,
     backend: &mut dyn Backend,
     cancel: &AtomicBool,
+    on_host: OnHost,
     on_run: &mut dyn FnMut(WatchedRun),
 ) -> Result<PlanEnd, SessionError> {
-    let PlanStarted { plan, cells, .. } = job.started.clone();
+    let started = job.started.clone();
+    let PlanStarted { plan, cells, .. } = &started;
     let (mut windows, mut console) = (Vec::new(), None);
     let end = engine::execute(
         job,
@@ -95,10 +104,11 @@ fn execute(
                     windows.clear();
                     console = None;
                 }
+                Emitted::Host(news) => on_host(news, &started),
                 Emitted::Console(path) => console = Some(path.to_path_buf()),
                 Emitted::Event(Event::Window { window, .. }) => windows.push(window.clone()),
                 Emitted::Event(Event::RunEnded { key, outcome }) => on_run(WatchedRun {
-                    plan: &plan,
+                    plan,
                     cell: &cells[key.cell as usize],
                     round: key.round,
                     windows: &windows,

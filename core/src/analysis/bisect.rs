@@ -202,13 +202,13 @@ pub struct CaseMark {
 impl CaseMark {
     /// Whether the ends differ, as [`CaseMark::answer`]: bad if they do.
     pub fn differs(&self, look: u32) -> Option<Found> {
-        answer(true, self.apart(self.good, self.bad), look)
+        answer(true, self.chance(self.good, self.bad), look)
     }
 
     /// A commit goes with the end from which its count differs less clearly. The chance of error is that it is as the
     /// other one.
     pub fn answer(&self, commit: Count, look: u32) -> Option<Found> {
-        let (as_good, as_bad) = (self.apart(self.good, commit), self.apart(commit, self.bad));
+        let (as_good, as_bad) = (self.chance(self.good, commit), self.chance(commit, self.bad));
         answer(as_good < as_bad, as_good.min(as_bad), look)
     }
 
@@ -221,7 +221,7 @@ impl CaseMark {
     }
 
     /// The chance that two counts differ so much in the direction from good to bad, where both are alike.
-    fn apart(&self, from: Count, to: Count) -> f64 {
+    fn chance(&self, from: Count, to: Count) -> f64 {
         if self.is_above() {
             stats::chance_of_more(to, from)
         } else {

@@ -77,7 +77,10 @@ pub fn run_task(
         let mut on_news = |news| match news {
             RunNews::Window(window) => windows.push(window),
             RunNews::Again { .. } => windows.clear(),
-            RunNews::Starved { .. } | RunNews::NotSaved(_) | RunNews::ConsoleKept { .. } => {}
+            RunNews::Starved { .. }
+            | RunNews::SlowBoot(_)
+            | RunNews::NotSaved(_)
+            | RunNews::ConsoleKept { .. } => {}
         };
         match backend.run_again_if_ended(&spec, cancel, &mut on_news) {
             RunEnd::Interrupted => return Ok(TaskEnd::Interrupted),

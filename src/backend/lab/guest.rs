@@ -20,6 +20,7 @@ use super::error::{Difference, GuestError, GuestFault, LabError};
 use super::patience::{MAX_WITHOUT_CPU, Meter};
 use super::qmp::{Monitor, Progress};
 use super::template::Copy;
+use crate::backend::SlowBoot;
 use crate::model::MAX_LINE_BYTES;
 use crate::model::{clean, clean_on_one_line};
 use crate::sys::input;
@@ -29,6 +30,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// QEMU's standard error, in a guest's folder.
 const COMPLAINTS: &str = "complaints";
+/// A kernel starts its first process sooner, unless the host is very busy.
+const SLOW_BOOT: Duration = Duration::from_secs(20);
+const SLOW_BOOT_AGAIN: Duration = Duration::from_secs(60);
 const KVM_GAVE_UP: &[u8] = b"KVM internal error";
 
 /// The command line and the files of a guest's QEMU.
@@ -46,19 +50,31 @@ pub struct Start<'a> {
     pub patience: Duration,
     /// The part of it until the guest's first line, if that is expected.
     pub patience_to_start: Option<Duration>,
-    pub starved: &'a Starved,
+    pub slow: &'a SlowGuests,
 }
 
-/// The small share of a CPU that the host recently gave a guest, until it is taken.
+/// News of guests that are slow, until somebody takes them.
 #[derive(Default)]
-pub struct Starved(Mutex<Option<f64>>);
+pub struct SlowGuests {
+    /// The small share of a CPU that the host recently gave one.
+    pub share: Newest<f64>,
+    pub boot: Newest<SlowBoot>,
+}
 
-impl Starved {
-    fn put(&self, share: f64) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(share);
+pub struct Newest<T>(Mutex<Option<T>>);
+
+impl<T> Default for Newest<T> {
+    fn default() -> Newest<T> {
+        Newest(Mutex::new(None))
+    }
+}
+
+impl<T> Newest<T> {
+    fn put(&self, new: T) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(new);
     }
 
-    pub fn take(&self) -> Option<f64> {
+    pub fn take(&self) -> Option<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -201,6 +217,8 @@ struct Qemu {
     console: Console,
     meter: Meter,
     started_after: Option<Duration>,
+    /// A boot that has lasted for so long is slow.
+    slow_after: Duration,
 }
 
 enum Attended {
@@ -221,7 +239,7 @@ impl Qemu {
     fn attached(process: Process, start: &Start) -> Qemu {
         let console = Console::new(start.console.clone());
         let meter = Meter::new(process.id(), POLL_INTERVAL);
-        Qemu { process, console, meter, started_after: None }
+        Qemu { process, console, meter, started_after: None, slow_after: SLOW_BOOT }
     }
 
     /// Waits for the end, or until `is_enough` returns true; each poll calls it.
@@ -259,7 +277,7 @@ impl Qemu {
             self.check_time(start)?;
             std::thread::sleep(POLL_INTERVAL);
             if let Some(share) = self.meter.poll() {
-                start.starved.put(share);
+                start.slow.share.put(share);
             }
         }
     }
@@ -268,6 +286,12 @@ impl Qemu {
         let used = self.meter.used();
         if self.started_after.is_none() && fs::metadata(&start.results).is_ok_and(|f| f.len() > 0) {
             self.started_after = Some(self.meter.elapsed());
+        }
+        let elapsed = self.meter.elapsed();
+        let boots = start.patience_to_start.filter(|_| self.started_after.is_none());
+        if let Some(limit) = boots.filter(|_| elapsed >= self.slow_after) {
+            self.slow_after = elapsed + SLOW_BOOT_AGAIN;
+            start.slow.boot.put(SlowBoot { elapsed, used, limit });
         }
         match start.patience_to_start {
             Some(limit) if self.started_after.is_none() && used > limit => {
@@ -434,9 +458,9 @@ pub mod tests {
         assert!(text.contains("quiet_at_ns: 8"), "{text}");
     }
 
-    /// Runs a shell in QEMU's place. `to_start`: the patience until its first line.
-    fn ended(script: &str, folder: &Path, to_start: Option<Duration>) -> GuestError {
-        let start = Start {
+    /// A shell in QEMU's place.
+    fn in_a_shell<'a>(script: &str, folder: &'a Path, slow: &'a SlowGuests) -> Start<'a> {
+        Start {
             program: Path::new("/bin/sh"),
             arguments: ["-c", script].map(OsString::from).into(),
             environment: Vec::new(),
@@ -444,9 +468,19 @@ pub mod tests {
             results: folder.join("results"),
             console: folder.join("console"),
             failed: folder,
+            patience: Duration::from_secs(60),
+            patience_to_start: None,
+            slow,
+        }
+    }
+
+    /// Runs a shell in QEMU's place. `to_start`: the patience until its first line.
+    fn ended(script: &str, folder: &Path, to_start: Option<Duration>) -> GuestError {
+        let slow = SlowGuests::default();
+        let start = Start {
             patience: Duration::from_secs(if to_start.is_none() { 60 } else { 2 }),
             patience_to_start: to_start,
-            starved: &Starved::default(),
+            ..in_a_shell(script, folder, &slow)
         };
         run(&start, &AtomicBool::new(false)).unwrap_err()
     }
@@ -460,6 +494,26 @@ pub mod tests {
         assert!(!is_of_host("kill -SEGV $$") && !is_of_host("exit 3"));
         let too_much = format!("truncate -s {} results; exit {EXIT_CODE}", MAX_LINE_BYTES + 1);
         assert!(!is_of_host(&too_much), "a guest wrote it");
+    }
+
+    #[test]
+    fn a_boot_that_takes_long_is_news_until_the_first_process_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let slow = SlowGuests::default();
+        let limit = Duration::from_secs(90);
+        let to_start = Some(limit);
+        let start =
+            Start { patience_to_start: to_start, ..in_a_shell("exec sleep 60", dir.path(), &slow) };
+        let mut qemu = Qemu::start(&start, Stdio::null(), Stdio::null()).unwrap();
+        let mut news = |slow_after| {
+            qemu.slow_after = slow_after;
+            qemu.check_time(&start).unwrap();
+            start.slow.boot.take().map(|boot| boot.limit)
+        };
+        assert_eq!(news(limit), None, "not yet");
+        assert_eq!(news(Duration::ZERO), Some(limit));
+        fs::write(&start.results, "started").unwrap();
+        assert_eq!(news(Duration::ZERO), None, "it has started");
     }
 
     #[test]

@@ -32,7 +32,7 @@ use super::emulator::Emulator;
 use super::error::{GuestError, GuestFault, LabError};
 use super::files::Folder;
 use super::first_domain;
-use super::guest::{self, GuestOutput, Starved};
+use super::guest::{self, GuestOutput, SlowGuests};
 use super::initrd::{self, Packed};
 use super::kernel::{self, Kernel, KernelError};
 use super::machine::Time;
@@ -98,8 +98,7 @@ pub struct GuestManager {
     /// later.
     _scratch: Option<scratch::Folder>,
     guests: AtomicU64,
-    /// The small share of a CPU that a guest recently got.
-    starved: Starved,
+    slow: SlowGuests,
     /// KVM worked in the trial and gave up in a guest: the others are emulated.
     kvm_gave_up: AtomicBool,
 }
@@ -194,7 +193,7 @@ impl GuestManager {
             failed: state.join("failed"),
             _scratch: scratch,
             guests: AtomicU64::new(0),
-            starved: Starved::default(),
+            slow: SlowGuests::default(),
             kvm_gave_up: AtomicBool::new(false),
         })
     }
@@ -206,9 +205,8 @@ impl GuestManager {
         }
     }
 
-    /// The small share of a CPU that the host recently gave a guest.
-    pub fn starved(&self) -> Option<f64> {
-        self.starved.take()
+    pub fn slow(&self) -> &SlowGuests {
+        &self.slow
     }
 
     /// Why booted machines are of no use to other plans; once.

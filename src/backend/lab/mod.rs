@@ -126,9 +126,10 @@ impl Backend for Lab {
     fn run(&mut self, spec: &RunSpec, cancel: &AtomicBool, on_news: &mut News) -> RunEnd {
         let guests = &self.guests;
         let on_poll = &mut || {
-            if let Some(share) = guests.starved() {
+            if let Some(share) = guests.slow().share.take() {
                 on_news(RunNews::Starved { share });
             }
+            guests.slow().boot.take().into_iter().for_each(|boot| on_news(RunNews::SlowBoot(boot)));
             guests.take_not_saved().into_iter().for_each(|why| on_news(RunNews::NotSaved(why)));
         };
         let Measured { output, asked } = match self.queue.wait(spec, cancel, on_poll) {

@@ -6,16 +6,19 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::backend::lab::kernel;
-use crate::hunt::{Case, LONG_MS, Machine, Place, Shrinker, plan_text, size, smaller_machines};
+use crate::hunt::{
+    Case, LONG_MS, Likeness, Machine, Place, Shrinker, plan_text, registry, size, smaller_machines,
+};
 use crate::model::{clean, quoted};
+use crate::plan::{self, Builtin};
 use crate::report::numbers::{counted, moment};
-use crate::session::{LabRequest, PlanText, SessionError, WatchRequest, Watcher};
+use crate::session::{self, LabRequest, PlanText, SessionError, WatchRequest};
 use crate::sys::clock;
 use crate::sys::replace::replace;
 
 use super::super::hunt_differ::{contrast, differing};
-use super::super::hunt_run::{Fault, Judged, NEAR, distances, judge, print, trace};
-use super::super::hunt_store::store_case;
+use super::super::hunt_run::{Fault, Judged, NEAR, distances, judge, print, trace, watcher};
+use super::super::hunt_store::{Unfinished, store_case};
 use super::super::{Failure, terminal};
 use super::{Found, Hunt, TITLE};
 
@@ -40,31 +43,81 @@ struct Least {
 }
 
 impl Hunt<'_> {
-    /// Confirms a case, writes it, makes it smaller and writes that. `false`: it does not hold alone.
+    /// Confirms a case, writes it, makes it smaller and writes that; one that was interrupted keeps its file. `false`: it
+    /// does not hold alone.
     pub(super) fn pursue(&mut self, case: &Case, fault: Fault) -> Result<bool, Failure> {
         let Some(mut held) = self.alone(case, fault)? else { return Ok(false) };
-        let path = self.output.join(self.file_name()?);
-        self.write(&path, &mut held, case, fault)?;
         let first = self.target().place;
+        let new = Unfinished {
+            number: self.free_number()?,
+            rule: fault.rule().to_string(),
+            differs: matches!(fault, Fault::Differs(_)),
+            kernel: self.target().kernel.to_string(),
+            machine: first.machine.to_string(),
+            case: case.clone(),
+            stored: None,
+        };
+        let own = self.progress.known(&new).unwrap_or(new);
+        let path = self.output.join(format!("hunt-{}.toml", own.number));
+        self.write(&path, &mut held, case, fault)?;
+        self.progress.keep(own.clone())?;
+        self.tried = 0;
         let least = self.least(Least { case: case.clone(), held }, fault, &path)?;
-        self.finish(least, fault, &path)?;
+        self.line.clear();
+        self.finish(least, fault, &path, own)?;
         self.enter(first);
         Ok(true)
+    }
+
+    /// Goes on with the cases that the same hunt was making smaller when it was interrupted.
+    pub(super) fn go_on(&mut self) -> Result<(), Failure> {
+        for own in self.progress.unfinished() {
+            let rule = registry().iter().map(|rule| rule.name()).find(|name| *name == own.rule);
+            let at = self.kernels.iter().position(|other| other.target.kernel == own.kernel);
+            let (Some(rule), Some(at), Ok(machine)) = (rule, at, own.machine.parse()) else {
+                continue;
+            };
+            terminal::message(&format!("this goes on with hunt-{}.toml", own.number));
+            let fault = if own.differs { Fault::Differs(rule) } else { Fault::Broken(rule) };
+            let first = self.target().place;
+            self.at = at;
+            self.enter(Place::new(machine));
+            let holds = self.pursue(&own.case, fault)?;
+            self.enter(first);
+            if self.stop.load(Relaxed) {
+                return Ok(());
+            }
+            if !holds {
+                terminal::message(&format!("hunt-{}.toml does not hold here", own.number));
+                self.progress.finish(own.number)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says how far a case is: on a terminal in a line that goes on, elsewhere where it has become smaller.
+    fn show_steps(&self, path: &Path, case: &Case, is_smaller: bool) {
+        let (tasks, _, events, _) = size(case);
+        let text = format!(
+            "making {} smaller: {} tried, now {} and {} on {}",
+            path.display(),
+            counted(self.tried, "case"),
+            counted(u64::from(tasks), "task"),
+            counted(u64::from(events), "event"),
+            place_words(self.target().place.machine)
+        );
+        if !self.line.passing(&text) && is_smaller {
+            terminal::message(&text);
+        }
     }
 
     /// Makes a case smaller, and then its guest, until neither is possible or it is interrupted.
     fn least(&mut self, mut least: Least, fault: Fault, path: &Path) -> Result<Least, Failure> {
         loop {
-            terminal::message(&format!(
-                "making {} smaller: {} on {}",
-                path.display(),
-                counted(u64::from(size(&least.case).0), "task"),
-                place_words(self.target().place.machine)
-            ));
+            self.show_steps(path, &least.case, true);
             let mut shrinker = Shrinker::new(least.case.clone());
-            while let Some(smaller) = self.smaller_case(&mut shrinker, &least, fault)? {
-                let tasks = counted(u64::from(size(&smaller.case).0), "task");
-                terminal::message(&format!("making {} smaller: {tasks}", path.display()));
+            while let Some(smaller) = self.smaller_case(&mut shrinker, &least, fault, path)? {
+                self.show_steps(path, &smaller.case, true);
                 shrinker.take(smaller.case.clone());
                 least = smaller;
             }
@@ -81,13 +134,17 @@ impl Hunt<'_> {
         shrinker: &mut Shrinker,
         least: &Least,
         fault: Fault,
+        path: &Path,
     ) -> Result<Option<Least>, Failure> {
         while !self.stop.load(Relaxed) {
             let candidates = shrinker.candidates();
             if candidates.is_empty() {
                 break;
             }
-            for case in self.breaking(&candidates, fault)? {
+            let breaking = self.breaking(&candidates, fault)?;
+            self.tried += candidates.len() as u64;
+            self.show_steps(path, &least.case, false);
+            for case in breaking {
                 // It may take another way in a plan of its own.
                 if let Some(held) = self.held_as(least, &case, fault)? {
                     return Ok(Some(Least { case, held }));
@@ -107,7 +164,7 @@ impl Hunt<'_> {
                 Ok(None) => {}
                 // The case holds without this guest.
                 Err(why) => {
-                    terminal::message(&format!("the case is not tried on {machine}: {why}"));
+                    self.line.lasting(&format!("the case is not tried on {machine}: {why}"));
                 }
             }
         }
@@ -148,28 +205,38 @@ impl Hunt<'_> {
     fn enter(&mut self, place: Place) {
         for kernel in &mut self.kernels {
             if kernel.target.place.machine != place.machine {
-                kernel.watchers[0] = Watcher::default();
+                kernel.watchers[0] = watcher();
             }
             kernel.target.place = place;
         }
     }
 
     /// Writes and stores the smallest case, and says what it is.
-    fn finish(&mut self, least: Least, fault: Fault, path: &Path) -> Result<(), Failure> {
+    fn finish(
+        &mut self,
+        least: Least,
+        fault: Fault,
+        path: &Path,
+        mut own: Unfinished,
+    ) -> Result<(), Failure> {
         let Least { case, mut held } = least;
         let is_least = !self.stop.load(Relaxed);
         let found = Found { fault, case, place: self.target().place };
         if self.found.contains(&found) {
-            return remove(path);
+            remove(path)?;
+            return self.progress.finish(own.number);
         }
         let case = found.case.clone();
         self.found.push(found);
         self.write(path, &mut held, &case, fault)?;
         let (file, seed) = (path.display(), self.args.seed);
-        store_case(
-            held.text.clone(),
-            format!("{file}, hunted with --seed {seed}: {}. It needs {case}", held.judged.text),
-        )?;
+        let note =
+            format!("{file}, hunted with --seed {seed}: {}. It needs {case}", held.judged.text);
+        own.stored = store_case(held.text.clone(), note, own.stored.as_deref())?;
+        match is_least {
+            true => self.progress.finish(own.number)?,
+            false => self.progress.keep(own)?,
+        }
         print(&self.report(path, &held, &case, fault)?)?;
         // Lines that can be pasted.
         for command in self.commands(path) {
@@ -178,13 +245,9 @@ impl Hunt<'_> {
         if is_least {
             return Ok(());
         }
-        let more = match self.args.resume {
-            true => "",
-            false => {
-                " The same hunt finds it again, in the lab's cache, and goes on, in another file."
-            }
-        };
-        print(&format!("It was interrupted while it was made smaller.{more}"))
+        print(
+            "It was interrupted while it was made smaller. The same hunt goes on with it in this file, with --resume at once.",
+        )
     }
 
     /// Writes the plan of a case with what it shows.
@@ -234,8 +297,9 @@ impl Hunt<'_> {
             None => "Tracing was interrupted".to_string(),
         };
         let longer = self.for_longer(case, fault)?;
+        let known = known_words(&like_known(fault.rule(), &held.text));
         Ok(format!(
-            "{name}: {fault_title} on {}: {}. It holds with {} of {} seeds. {longer} It needs {case}; on {}. {traced}. \
+            "{name}: {fault_title} on {}: {}. It holds with {} of {} seeds. {longer} It needs {case}; on {}.{known} {traced}. \
              Repeat it and judge it:",
             self.target(),
             held.judged.text,
@@ -256,15 +320,14 @@ impl Hunt<'_> {
         ]
     }
 
-    /// A name that no plan of the folder has, nor a console next to it.
-    fn file_name(&self) -> Result<String, Failure> {
+    /// The number of a plan that the folder has not, nor a console next to it.
+    fn free_number(&self) -> Result<u32, Failure> {
         let is_free = |number: &u32| {
             ["toml", "log"]
                 .iter()
                 .all(|end| !self.output.join(format!("hunt-{number}.{end}")).exists())
         };
-        let free = (1..).find(is_free).map(|number| format!("hunt-{number}.toml"));
-        free.ok_or_else(|| Failure::here("the folder is full of cases", "-o FOLDER"))
+        (1..).find(is_free).ok_or_else(|| Failure::here("the folder is full of cases", "-o FOLDER"))
     }
 
     /// The candidates that have the fault with any seed, in their order.
@@ -380,6 +443,35 @@ impl Hunt<'_> {
     }
 }
 
+/// The cases that come with schedlab, break this rule and are like a plan.
+fn like_known(rule: &str, text: &str) -> Vec<&'static str> {
+    let likeness = |rule: &str, text: &str| {
+        let plan = plan::parse("case", text, None, session::known()).ok();
+        plan.map(|plan| Likeness::new(rule, &plan))
+    };
+    let own = likeness(rule, text);
+    let is_like = |known: &&Builtin| {
+        rule_of_case(known.text) == Some(rule) && likeness(rule, known.text) == own
+    };
+    let cases = plan::cases().iter().filter(|_| own.is_some());
+    cases.filter(is_like).map(|known| known.name).collect()
+}
+
+/// The rule that a case breaks, which its head begins with.
+fn rule_of_case(text: &str) -> Option<&str> {
+    text.strip_prefix("# ")?.split_once(": ").map(|(rule, _)| rule)
+}
+
+fn known_words(known: &[&str]) -> String {
+    match known {
+        [] => String::new(),
+        known => format!(
+            " It looks like {} (schedlab list cases): the same rule, and sets of the same kinds.",
+            known.join(" and ")
+        ),
+    }
+}
+
 /// `8 CPUs in 4 last-level caches, in 2 nodes, in cores of 2`.
 fn place_words(machine: Machine) -> String {
     let caches = counted(u64::from(machine.llcs), "last-level cache");
@@ -421,6 +513,33 @@ mod tests {
         let text = |machine: &str| place_words(machine.parse().unwrap());
         assert_eq!(text("4x2"), "4 CPUs in 2 last-level caches");
         assert_eq!(text("8x4n2t2"), "8 CPUs in 4 last-level caches, in 2 nodes, in cores of 2");
+    }
+
+    #[test]
+    fn a_case_looks_like_known_ones_of_its_rule_with_sets_of_the_same_kinds() {
+        for known in plan::cases() {
+            let rule = rule_of_case(known.text).expect("a rule");
+            assert!(registry().iter().any(|own| own.name() == rule), "{}: {rule}", known.name);
+            assert_eq!(like_known(rule, known.text), [known.name], "all of them differ");
+        }
+        let known = plan::builtin("idle-own-cpu").unwrap().text;
+        let rule = "work conservation";
+        let other = known.replace("count = 4", "count = 3").replace("\"1,3\"", "\"0,3\"");
+        assert_ne!(other, known);
+        assert_eq!(like_known(rule, &other), ["idle-own-cpu"]);
+        assert_eq!(like_known("fair shares", &other), [""; 0]);
+        let one = known.replace("\"1,3\"", "\"3\"");
+        assert_ne!(one, known);
+        assert_eq!(
+            like_known(rule, &one),
+            [""; 0],
+            "of idle-smt, whose guest has cores of two CPUs"
+        );
+        let smt = one.replace("llcs = 2", "llcs = 2\nthreads = 2");
+        assert_eq!(like_known(rule, &smt), ["idle-smt"]);
+        assert_eq!(like_known(rule, "no plan"), [""; 0]);
+        let words = known_words(&["a", "b"]);
+        assert!(words.starts_with(" It looks like a and b (schedlab list cases): "), "{words}");
     }
 
     #[test]

@@ -116,7 +116,10 @@ pub fn run(
         let mut on_news = |news| match news {
             RunNews::Window(window) => reports.add(&window),
             RunNews::Again { .. } => reports = Reports::new(&run.sets),
-            RunNews::Starved { .. } | RunNews::NotSaved(_) | RunNews::ConsoleKept { .. } => {}
+            RunNews::Starved { .. }
+            | RunNews::SlowBoot(_)
+            | RunNews::NotSaved(_)
+            | RunNews::ConsoleKept { .. } => {}
         };
         match backend.run_again_if_ended(spec, cancel, &mut on_news) {
             RunEnd::Interrupted => {

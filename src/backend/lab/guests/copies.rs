@@ -36,6 +36,8 @@ const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 const PATIENCE_TO_START: u32 = 3;
 /// The console until the kernel has its own.
 const EARLY_CONSOLE: &str = "earlyprintk=ttyS0,115200";
+/// A boot for the messages alone has this part of the patience.
+const LOUD_PART: u32 = 3;
 /// Files of a guest.
 const SPEC: &str = "spec";
 const REHEARSAL: &str = "rehearsal";
@@ -315,6 +317,8 @@ impl GuestManager {
         let arguments = format!("{} {EARLY_CONSOLE}", machine.arguments).trim().to_string();
         let loud = MachineConfig { arguments, ..machine.clone() };
         let files = self.boot_files(machine).map_err(GuestError::from);
+        // An early console prints at once, or not at all.
+        let grace = grace / LOUD_PART;
         let again = files.and_then(|files| self.boot(&loud, files, grace, cancel));
         again.err().filter(|again| !again.is_silent()).unwrap_or(error).before_the_boot()
     }
@@ -396,7 +400,7 @@ impl GuestManager {
             failed,
             patience,
             patience_to_start: None,
-            starved: &self.starved,
+            slow: &self.slow,
         }
     }
 
