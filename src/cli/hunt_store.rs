@@ -203,7 +203,7 @@ mod tests {
             differs: false,
             kernel: "debian:6.18".to_string(),
             machine: "4x2".to_string(),
-            case: Case { sets: Vec::new() },
+            case: Case { sets: Vec::new(), offline: None },
             stored: stored.map(str::to_string),
         };
         let mut first = open("seed 1");
