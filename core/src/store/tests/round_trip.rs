@@ -264,6 +264,6 @@ fn of_a_line_that_was_cut_the_lines_before_it_are_taken() {
     let wrong = format!("{}{}", &all[..ends[0]], "{\"event\":\n");
     assert!(import(&mut copy, &wrong).is_err(), "a line that ends is not cut");
     // The bytes of one character.
-    let cut = [all[..ends[0]].as_bytes(), b"{\"\xc3"].concat();
+    let cut = [&all.as_bytes()[..ends[0]], b"{\"\xc3"].concat();
     assert_eq!(copy.import(&cut[..]).unwrap().cut, [(String::new(), 2, 3)]);
 }
