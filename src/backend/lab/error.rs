@@ -42,8 +42,9 @@ pub enum LabError {
     /// The system's reason why it knows no home folder.
     #[error("cannot find the folder of the cache: {0}")]
     NoHome(String),
-    #[error("{}: {}", super::saved::LIMIT, .0.message)]
-    MachineLimit(ValueError),
+    /// The value of a variable of the environment.
+    #[error("{variable}: {}", why.message)]
+    MachineLimit { variable: &'static str, why: ValueError },
     #[error(transparent)]
     Emulator(#[from] EmulatorError),
     #[error(transparent)]
@@ -129,7 +130,7 @@ impl Advice for LabError {
                 "more memory (memory = \"2GiB\" in [lab]), or fewer `files`".into()
             }
             Self::NoHome(_) => "set HOME or XDG_CACHE_HOME".into(),
-            Self::MachineLimit(error) => error.hint.as_str().into(),
+            Self::MachineLimit { why, .. } => why.hint.as_str().into(),
             Self::Emulator(error) => return error.hint(),
             Self::Kernel(error) => return error.hint(),
             Self::Offline { .. } => "others from 1 on, or `cpus` in [lab]".into(),
@@ -166,7 +167,7 @@ impl Advice for LabError {
     fn is_usage(&self) -> bool {
         match self {
             Self::Kernel(error) => error.is_usage(),
-            Self::SharedCache(_) | Self::MachineLimit(_) => true,
+            Self::SharedCache(_) | Self::MachineLimit { .. } => true,
             Self::Scheduler(error) => error.is_usage(),
             Self::Io { source, .. } => input::is_wrong_file(source),
             Self::Input { source, .. } => !input::may_pass(source),

@@ -26,7 +26,7 @@ use crate::sys::{self, input, remedy};
 /// All saved machines of a user, unless [`LIMIT`] says otherwise. A machine of 512 MiB takes some 55 MB.
 const MAX_BYTES: u64 = 2 << 30;
 /// The variable with another limit: `SCHEDLAB_MACHINES=4GiB`.
-pub const LIMIT: &str = "SCHEDLAB_MACHINES";
+const LIMIT: &str = "SCHEDLAB_MACHINES";
 const MAGIC: &[u8; 8] = b"MACHINE3";
 const BLOCK_BYTES: usize = 1 << 20;
 /// Facts of a guest with hundreds of CPUs are smaller.
@@ -91,7 +91,8 @@ struct TooLarge {
 /// The user's limit, where [`LIMIT`] has one.
 fn max_bytes(set: Option<OsString>) -> Result<u64, LabError> {
     match set.filter(|text| !text.is_empty()) {
-        Some(text) => size_bytes(&text.to_string_lossy()).map_err(LabError::MachineLimit),
+        Some(text) => size_bytes(&text.to_string_lossy())
+            .map_err(|why| LabError::MachineLimit { variable: LIMIT, why }),
         None => Ok(MAX_BYTES),
     }
 }
