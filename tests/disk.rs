@@ -98,6 +98,7 @@ fn a_read_that_fails_is_not_called_damage_by_another_program() {
         let said = stderr(&output);
         assert!(!said.contains("another program wrote to"), "{call}: {said}");
         assert!(!said.contains(".kept-"), "{call}: {said}");
+        assert!(!said.contains("malformed") && !said.contains("damaged"), "{call}: {said}");
     }
     assert!(failed > 10, "{failed} reads failed");
 }

@@ -9,6 +9,7 @@ use rusqlite::ffi::{SQLITE_CONSTRAINT_FOREIGNKEY, SQLITE_IOERR_SHMSIZE};
 use thiserror::Error;
 
 use super::damage::Damage;
+use super::files;
 use super::place::{Kept, Loss, default_path};
 use crate::model::Advice;
 use crate::model::{RunKey, clean_start, quoted};
@@ -49,6 +50,9 @@ pub enum StoreError {
     /// `id`: of the plan or score that is, where the rest of the file can be read.
     #[error("cannot {action}: {} is damaged: {why}", path.display())]
     Damaged { action: String, path: PathBuf, why: String, id: Option<String> },
+    /// The disk did not give a part of the file, of which all that it gives is sound.
+    #[error("cannot {action} in {}: disk I/O error in a read", path.display())]
+    Unread { action: String, path: PathBuf },
     /// Something that was stored is not there.
     #[error("{} is damaged: {gone}", path.display())]
     Incomplete { path: PathBuf, gone: Damage },
@@ -134,6 +138,7 @@ impl Advice for StoreError {
                 let folder = word(path.parent().unwrap_or(path));
                 format!("is the disk full, or a file limited in size? df -h {folder}; ulimit -f; or {elsewhere}")
             }
+            Self::Unread { .. } => format!("does the disk fail? dmesg | tail; or {elsewhere}"),
             Self::Damaged { path, .. } | Self::Sqlite { path, .. } => {
                 let path = word(path);
                 format!("look at it: sqlite3 {path} 'PRAGMA integrity_check'; or {elsewhere}")
@@ -383,6 +388,9 @@ impl Fault {
                 Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { action, path },
                 Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                     StoreError::Busy { action, path }
+                }
+                Some(ErrorCode::DatabaseCorrupt) if !files::are_damaged(&path) => {
+                    StoreError::Unread { action, path }
                 }
                 Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                     StoreError::Damaged { action, path, why: without_statement(&source), id: None }

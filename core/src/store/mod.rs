@@ -15,6 +15,7 @@ mod detail;
 mod digest;
 mod error;
 mod facts;
+mod files;
 mod hdr;
 mod heads;
 mod import;

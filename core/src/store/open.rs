@@ -7,26 +7,22 @@
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::error::{Fault, StoreError};
+use super::files::{self, BUSY_TIMEOUT};
 use super::migrate::{MIGRATIONS, known_format};
 use crate::model::MAX_LINE_BYTES;
-use crate::sys::sqlite;
 
 /// The action that messages about opening name.
 const OPEN: &str = "open the database";
 /// "schL", in the header of each of our files (`file` and SQLite's own tools show it).
 pub(super) const APPLICATION_ID: i64 = 0x7363_684c;
 
-/// The longest wait for another process's transaction.
-pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest text or blob in a database from elsewhere.
 pub(super) const MAX_FOREIGN_BYTES: i32 = MAX_LINE_BYTES as i32;
 /// It has what a transaction replaces in the file: until the database is a WAL one, or where it cannot be.
@@ -204,25 +200,13 @@ fn check_not_newer(found: i64, path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Opens with URI parameters. Every byte that a URI could misread is escaped.
+/// Opens with URI parameters.
 pub(super) fn connect(
     path: &Path,
     parameters: &str,
     flags: OpenFlags,
 ) -> Result<Connection, StoreError> {
-    let mut uri = "file://".to_string();
-    for &byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
-                uri.push(char::from(byte));
-            }
-            _ => uri.push_str(&format!("%{byte:02x}")),
-        }
-    }
-    uri.push_str(parameters);
-    sqlite::keep_journals_in_memory();
-    let flags = flags | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags(uri, flags).map_err(|error| match error.sqlite_error_code() {
+    files::open(path, parameters, flags).map_err(|error| match error.sqlite_error_code() {
         Some(ErrorCode::CannotOpen) => why_not(path, flags)
             .map_or_else(|| Fault::from(error).at(OPEN, path), |why| cannot_open(path, why)),
         _ => Fault::from(error).at(OPEN, path),

@@ -9,13 +9,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::Connection;
 use rusqlite::config::DbConfig;
-use rusqlite::ffi::{SQLITE_IOERR, SQLITE_IOERR_SHORT_READ};
-use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::connection::{Store, place_of};
 use super::error::{Fault, StoreError};
-use super::open::{BUSY_TIMEOUT, connect, pragma};
+use super::files::{self, BUSY_TIMEOUT};
+use super::open::pragma;
 use super::place::{Kept, Loss, Place};
 
 /// Where a copy goes whose own folder is gone.
@@ -23,7 +23,6 @@ const REFUGE: &str = "/var/tmp";
 const MAX_COPIES: u32 = 1000;
 /// A larger journal is written back.
 const CHECKPOINT_BYTES: u64 = 4 << 20;
-const LOOKS: u32 = 2;
 
 impl Store {
     /// Fails where what was stored is not at the path of the store, and says where it is. What was committed
@@ -84,24 +83,7 @@ impl Store {
         if fs::metadata(&self.path).is_ok_and(|file| file.len() == 0) {
             return false;
         }
-        // SQLite calls a page that the disk does not give damaged, too: what the first look says, a second one has to say.
-        !(0..LOOKS).all(|_| self.looks_damaged())
-    }
-
-    fn looks_damaged(&self) -> bool {
-        let check = || -> Result<String, Fault> {
-            let conn = connect(&self.path, "?mode=ro", OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-            conn.busy_timeout(BUSY_TIMEOUT)?;
-            Ok(conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?)
-        };
-        match check() {
-            Ok(said) => said != "ok" && !is_of_the_disk(&said),
-            Err(Fault::Sqlite(error)) => matches!(
-                error.sqlite_error_code(),
-                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
-            ),
-            Err(_) => false,
-        }
+        !files::are_damaged(&self.path)
     }
 
     /// Writes a long journal back here, where the files have just been looked at: SQLite by itself would write into
@@ -161,14 +143,6 @@ impl Store {
     }
 }
 
-/// Whether a fault that `integrity_check` found is a page that could not be read: it gives SQLite's extended error code.
-fn is_of_the_disk(said: &str) -> bool {
-    let code =
-        said.rsplit_once("error code=").and_then(|(_, code)| code.trim().parse::<i32>().ok());
-    // A file that was cut off gives too little, and the disk is sound.
-    code.is_some_and(|code| code & 0xff == SQLITE_IOERR && code != SQLITE_IOERR_SHORT_READ)
-}
-
 /// Calls `ask`, which fails or does less where another process holds the database.
 fn without_waiting<T>(
     conn: &Connection,
@@ -204,21 +178,4 @@ fn copy_into(conn: &Connection, folder: &Path, path: &Path) -> Result<PathBuf, F
         return copied.map(|()| copy);
     }
     Err(io(folder, io::ErrorKind::AlreadyExists.into()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_page_that_the_disk_does_not_give_is_no_damage() {
-        let said = |code| {
-            format!(
-                "*** in database main ***\nTree 2 page 2: unable to get the page. error code={code}"
-            )
-        };
-        assert!([10, 266, 8458].into_iter().all(|code| is_of_the_disk(&said(code))));
-        assert!(![11, SQLITE_IOERR_SHORT_READ].into_iter().any(|code| is_of_the_disk(&said(code))));
-        assert!(!is_of_the_disk("*** in database main ***\nFreelist: size is 3 but should be 4"));
-    }
 }
