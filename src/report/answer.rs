@@ -282,10 +282,13 @@ fn changes(analysis: &Analysis, name: &str, side: usize, detail: Detail) -> Vec<
 /// `is_whole`: all headline metrics were judged; else nothing is said of "no change".
 fn unchanged(analysis: &Analysis, side: usize, is_whole: bool) -> Option<String> {
     let rows = analysis.rows_of(Family::Headline);
+    let headlines = analysis.rows_of(Family::Headline);
+    let useless = headlines.filter(|(.., row)| is_useless(row, side)).count();
     let Tally { same, .. } = Tally::count(rows, side);
     let (bounds, open) = (bounded(analysis, side).len(), without_bound(analysis, side).count());
     let metrics = |count| counted(count, "headline metric");
     match (same, open) {
+        (0, 0) if useless > 0 => Some(format!("its knobs change nothing in {}", metrics(useless))),
         (0, 0) => (is_whole && bounds == 0).then(|| "no verdict".to_string()),
         (0, open) if bounds > 0 => Some(format!("{} open", metrics(open))),
         (same, 0) => Some(format!("the same in {}", metrics(same))),
@@ -337,11 +340,20 @@ fn judged(analysis: &Analysis, side: usize) -> impl Iterator<Item = (String, &Ro
     })
 }
 
-/// Undecided metrics without a useful bound.
+/// Whether a cell is undecided though nothing could make a difference: no number of rounds helps.
+fn is_useless(row: &Row, side: usize) -> bool {
+    row.cells.get(side).is_some_and(|cell| {
+        let is_open = matches!(cell.verdict(), Some(Verdict::Inconclusive { .. }));
+        cell.changes_nothing && is_open
+    })
+}
+
+/// Undecided metrics without a useful bound, where something may make a difference.
 fn without_bound(analysis: &Analysis, side: usize) -> impl Iterator<Item = String> {
     let open = judged(analysis, side).filter(move |(_, row, judged)| {
         matches!(judged.verdict, Verdict::Inconclusive { .. })
             && phrases::bound(row, &row.cells[side]).is_none()
+            && !is_useless(row, side)
     });
     open.map(|(metric, ..)| metric)
 }
@@ -364,7 +376,8 @@ fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<String>
 /// Metrics of any side that no number of rounds decides, since equal runs differ by as much.
 fn below_floor(analysis: &Analysis, names: &[String], detail: Detail) -> Option<String> {
     let cells = names.iter().enumerate().skip(1).flat_map(|(side, name)| {
-        judged(analysis, side).filter_map(move |(metric, row, judged)| match judged.verdict {
+        let judged = judged(analysis, side).filter(move |(_, row, _)| !is_useless(row, side));
+        judged.filter_map(move |(metric, row, judged)| match judged.verdict {
             Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. }
                 if phrases::rounds(&judged).is_none() =>
             {
@@ -385,7 +398,7 @@ fn below_floor(analysis: &Analysis, names: &[String], detail: Detail) -> Option<
 fn rounds(analysis: &Analysis, sides: usize) -> Option<(String, Option<String>)> {
     let all = (1..sides).flat_map(|side| {
         judged(analysis, side).filter_map(move |(_, row, judged)| {
-            let needed = phrases::rounds(&judged)?;
+            let needed = phrases::rounds(&judged).filter(|_| !is_useless(row, side))?;
             Some((needed, phrases::bound(row, &row.cells[side]).is_some()))
         })
     });

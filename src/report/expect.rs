@@ -7,7 +7,7 @@ use minijinja::{Value, context};
 use serde::{Serialize, Serializer};
 
 use crate::analysis::{Analysis, FindingOutcome, Note, Outcome, Place, Tested, TestedMetric};
-use crate::model::{Claim, Finding, PlanEnd};
+use crate::model::{Claim, Direction, Finding, PlanEnd};
 use crate::stats::{Effect, Rounds, Verdict};
 
 use super::json::write_lines;
@@ -343,6 +343,8 @@ fn measured(analysis: Option<&Analysis>, metric: &TestedMetric, tested: &Tested)
     let zero = metric.is_all_zero.then(|| {
         if is_range && metric.outcome == Outcome::Open {
             "0 on both sides, which says nothing about such a ratio".to_string()
+        } else if metric.direction == Direction::HigherIsBetter {
+            "0 on both sides: nothing was done".to_string()
         } else {
             "0 on both sides".to_string()
         }

@@ -221,6 +221,7 @@ fn of_work(view: View, id: String, work: &WorkTable, pictures: &WorkPictures) ->
         charts => Serde(charts),
         matrices => work.sets.iter().flat_map(|set| matrices(set, names)).collect::<Vec<_>>(),
         fairness => Serde(fairness),
+        spoilt_fairness => work.fairness.as_ref().and_then(phrases::spoilt_fairness),
     }
 }
 

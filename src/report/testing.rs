@@ -405,6 +405,7 @@ pub fn fairness() -> FairnessTable {
     let variant = |name: &str| VariantFairness {
         variant: name.to_string(),
         rounds: (0..10).collect(),
+        spoilt: 0,
         cpus: known(4.0),
         jain: known(0.97),
         sets: vec![set("front", 0.35), set("back", 0.45)],

@@ -69,23 +69,39 @@ pub fn one_side(side: &Selection, heads: &[PlanHead], db: &Database) -> SessionE
     let is_own = |head: &&PlanHead| side.plans.contains(&head.id);
     let own: Vec<&PlanHead> = heads.iter().filter(is_own).collect();
     let label = clean(&side.label);
-    let [plan] = own.as_slice() else {
-        let newest = own.iter().take(MAX_SIDES).rev();
+    // Plans of other works or places are refused as sides of one comparison.
+    let is_like = |head: &&&PlanHead| {
+        let facts = |head: &PlanHead| (head.title.clone(), head.backend.clone());
+        own.first().is_some_and(|newest| facts(newest) == facts(head))
+    };
+    let alike: Vec<&PlanHead> = own.iter().filter(is_like).copied().collect();
+    let one_of_many =
+        || format!("`{label}` is one side, of {} plans: nothing to compare", own.len());
+    let [plan] = alike.as_slice() else {
+        let newest = alike.iter().take(MAX_SIDES).rev();
         let sides: Vec<Selection> =
             newest.map(|head| side.with_plans(vec![head.id.clone()])).collect();
-        let which = if own.len() > MAX_SIDES { "the newest of its plans" } else { "its plans" };
+        let is_all = alike.len() == own.len() && own.len() <= MAX_SIDES;
+        let which = if is_all { "its plans" } else { "the newest of its plans" };
         let command = command(&sides, false, heads) + &db.words();
-        let text = format!("`{label}` is one side, of {} plans: nothing to compare", own.len());
-        return SessionError::usage(text, format!("{which} against each other: {command}"));
+        return SessionError::usage(
+            one_of_many(),
+            format!("{which} against each other: {command}"),
+        );
     };
     let id = quoted(&format!("plan={}", plan.id));
     let (hint, command) = match (plan.variants.len() > 1, heads.len() > 1) {
+        (true, _) if own.len() > 1 => ("all variants of the newest", format!("compare {id}")),
         (true, _) => ("all variants of that plan", format!("compare {id}")),
         (false, true) => ("with another plan", format!("compare {id} --against last")),
         (false, false) => ("measure it again, then compare both", format!("run {id}")),
     };
     let (of, command) = (clean(&plan.id), db.command(&command));
-    let text = format!("`{label}` of {of} is one side alone: nothing to compare");
+    let text = if own.len() > 1 {
+        one_of_many()
+    } else {
+        format!("`{label}` of {of} is one side alone: nothing to compare")
+    };
     SessionError::usage(text, format!("{hint}: {command}"))
 }
 
@@ -294,6 +310,19 @@ mod tests {
         let newest = "the newest of its plans against each other: schedlab compare plan=p6 plan=p7 \
                       plan=p8 plan=p9";
         assert!(said.to_string().ends_with(newest), "{said}");
+        // Plans that did other work, or elsewhere, cannot be compared with the newest one.
+        let mut others = many.clone();
+        others[1].title = "another".to_string();
+        others[2].backend = "null".to_string();
+        let said = one_side(&selected(&["all"], &others)[0], &others, &Database::default());
+        let alike = "the newest of its plans against each other: schedlab compare plan=p4 plan=p5 \
+                     plan=p6 plan=p9";
+        assert!(said.to_string().ends_with(alike), "{said}");
+        let mut lone = others[..3].to_vec();
+        lone[0].variants.push("batch".to_string());
+        let said = one_side(&selected(&["all"], &lone)[0], &lone, &Database::default()).to_string();
+        assert!(said.contains("is one side, of 2 plans: nothing to compare"), "{said}");
+        assert!(said.ends_with("all variants of the newest: schedlab compare plan=p9"), "{said}");
     }
 
     #[test]

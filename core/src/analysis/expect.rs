@@ -171,6 +171,11 @@ fn is_all_zero(row: &Row, side: usize) -> bool {
     [&row.cells[0], &row.cells[side]].iter().all(|cell| cell.is_all_zero())
 }
 
+/// Whether zeros on both sides say nothing: two throughputs of 0 are not the same, as nothing was done.
+fn nothing_was_done(row: &Row) -> bool {
+    row.kind.direction == Direction::HigherIsBetter
+}
+
 /// As many as any verdict takes.
 fn rounds_of_zeros(analysis: &Analysis) -> u32 {
     min_rounds(analysis.method.alpha, analysis.sides.len().saturating_sub(1))
@@ -184,6 +189,9 @@ fn has_rounds_of_zeros(analysis: &Analysis, cells: [&Cell; 2]) -> bool {
 /// which the interval, which shrinks with their root, would leave the nearest limit.
 fn rounds(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Option<Rounds> {
     if is_all_zero(row, side) {
+        if nothing_was_done(row) {
+            return None;
+        }
         let needed = Rounds::Number(rounds_of_zeros(analysis));
         return (!has_rounds_of_zeros(analysis, [&row.cells[0], &row.cells[side]]))
             .then_some(needed);
@@ -221,6 +229,9 @@ fn rounds(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Option<R
 }
 
 fn outcome(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Outcome {
+    if is_all_zero(row, side) && nothing_was_done(row) {
+        return Outcome::Open;
+    }
     if let Some(range) = claim.range() {
         let cells = [&row.cells[0], &row.cells[side]];
         return match (&analysis.method.looks, analysis.ratio(row, side)) {

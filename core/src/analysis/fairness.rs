@@ -9,7 +9,8 @@ use serde::{Serialize, Serializer};
 
 use crate::model::{
     ABOVE_WALL, Cell, Cgroup, CgroupPath, CpuSet, FIRST_DOMAIN_CPU, Heeded, Phase, Reading,
-    SampledPlan, SampledWorker, Value, Work, WorkerKind, WorkerSet, are_above_wall, merged_knobs,
+    SampledPlan, SampledWorker, Value, Work, WorkerKind, WorkerSet, are_above_wall, is_spoilt,
+    merged_knobs,
 };
 use crate::stats::{self, CompetingCgroup, CompetingSet, Competitor, Fairness, SetShare};
 
@@ -63,6 +64,9 @@ pub struct VariantFairness {
     pub variant: String,
     /// Rounds with the work and all of its solo runs, ascending.
     pub rounds: Vec<u32>,
+    /// How many of these rounds have load from outside or steal in the work's run or in a solo run.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub spoilt: usize,
     /// CPUs that at least one set may use.
     pub cpus: PerRound,
     pub jain: PerRound,
@@ -79,6 +83,10 @@ pub struct SetFairness {
     /// each worker, all others are ratios.
     #[serde(flatten, serialize_with = "by_name")]
     pub figures: [(&'static str, PerRound); 7],
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 fn by_name<S: Serializer>(figures: &[(&str, PerRound)], serializer: S) -> Result<S::Ok, S::Error> {
@@ -174,10 +182,23 @@ impl<'p> Runs<'p> {
             if rounds.is_empty() {
                 table.incomplete.push(cell.variant.name.clone())
             } else {
-                table.variants.push(over_rounds(cell, rounds))
+                let spoilt = |(round, _): &&(u32, Fairness)| self.is_spoilt(cell, runs[round]);
+                let spoilt = rounds.iter().filter(spoilt).count();
+                table.variants.push(VariantFairness { spoilt, ..over_rounds(cell, rounds) })
             }
         }
         table
+    }
+
+    /// Whether load from outside or steal spoilt a run, or the solo run of one of its sets.
+    fn is_spoilt(&self, cell: &Cell, run: usize) -> bool {
+        let round = self.sampled.runs[run].key.round;
+        let sets = cell.work.sets.iter();
+        let solos = sets.filter_map(|set| self.solo_run(set, cell, round)).map(|(run, _)| run);
+        [run].into_iter().chain(solos).any(|run| {
+            let disturbances = self.sampled.runs[run].disturbances.iter();
+            is_spoilt(disturbances.map(|of| (of.kind(), of.share)))
+        })
     }
 
     /// The weights that sets of a run differ in and that its scheduler does not heed, as far as is known.
@@ -478,6 +499,7 @@ fn over_rounds(cell: &Cell, rounds: Vec<(u32, Fairness)>) -> VariantFairness {
     VariantFairness {
         variant: cell.variant.name.clone(),
         rounds: rounds.iter().map(|(round, _)| *round).collect(),
+        spoilt: 0,
         cpus: each(&|fairness| fairness.cpus.clone().map(|cpus| cpus as f64)),
         jain: each(&|fairness| fairness.jain.clone()),
         sets: cell.work.sets.iter().enumerate().map(set).collect(),

@@ -101,6 +101,8 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     notes.extend(carry_over(question, &works));
     notes.sort_by_key(Note::severity);
     let sides: Vec<Side> = sides.into_iter().map(|(side, _)| side).collect();
+    let has_load = notes.iter().any(Note::is_outside_load);
+    mark_useless(&mut works, &sides, question, has_load);
     Analysis {
         plans: plans.iter().map(PlanFacts::from_plan).collect(),
         method: Method {
@@ -124,6 +126,37 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
         command: question.command.clone(),
         store: question.store.clone(),
         pictures: Pictures::default(),
+    }
+}
+
+/// Marks the cells of sides that differ from the baseline in knobs without effect alone. A weight has an effect against
+/// load from outside.
+fn mark_useless(works: &mut [WorkTable], sides: &[Side], question: &Question, has_load: bool) {
+    let Some(([baseline], rest)) = sides.split_first_chunk() else { return };
+    for work in works {
+        let label = work.label.clone();
+        let is_useless = |side: &Side, knob: &str| {
+            let mut found = question.without_effect.iter();
+            found.any(|of| {
+                let is_sure = of.scheduler.is_some() || of.own_of_sets || !has_load;
+                let is_of_side = [&baseline.label, &side.label].contains(&&of.side);
+                is_sure && is_of_side && of.knob == knob && of.work == label
+            })
+        };
+        for (at, side) in rest.iter().enumerate() {
+            let ([one], [other]) = (&baseline.variants[..], &side.variants[..]) else { continue };
+            let knobs = one.knobs.keys().chain(other.knobs.keys());
+            let mut differing =
+                knobs.filter(|knob| one.knobs.get(*knob) != other.knobs.get(*knob)).peekable();
+            let is_other_place = baseline.kernels != side.kernels || baseline.plans != side.plans;
+            if is_other_place || differing.peek().is_none() {
+                continue;
+            }
+            if differing.all(|knob| is_useless(side, knob)) {
+                let rows = work.sets.iter_mut().flat_map(|set| &mut set.rows);
+                rows.for_each(|row| row.cells[at + 1].changes_nothing = true);
+            }
+        }
     }
 }
 

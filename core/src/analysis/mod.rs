@@ -335,6 +335,10 @@ pub struct Cell {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_hosts: Option<OverHosts>,
     pub shapes: Vec<Shape>,
+    /// No knob in which its side differs from the baseline can make a difference in this work: see
+    /// [`Question::without_effect`].
+    #[serde(skip)]
+    pub changes_nothing: bool,
 }
 
 /// A row with its work and set.

@@ -192,6 +192,11 @@ impl Note {
         )
     }
 
+    /// Whether tasks outside of the plan ran in some round.
+    pub fn is_outside_load(&self) -> bool {
+        matches!(self, Note::Disturbed { kind: DisturbanceKind::OutsideLoad, .. })
+    }
+
     /// Whether it says why something was not compared.
     pub fn is_refusal(&self) -> bool {
         use Note::*;

@@ -13,6 +13,45 @@ use super::*;
 use crate::model::{Direction, DisturbanceKind, SampledPlan, Statistic, Unit};
 use crate::stats::{Distance, Effect, MeanDifference, NoEffect, Why};
 
+/// Four sides of three plans each, a few percent from each other: each of two headline metrics has a verdict on three
+/// sides, which share the level of the floor.
+#[test]
+fn the_floor_between_plans_counts_the_verdicts_of_all_sides() {
+    let sides = ["a", "b", "c", "d"];
+    let mut plans = Vec::new();
+    for (at, side) in sides.iter().enumerate() {
+        for (number, drift) in [0.97, 1.0, 1.03].into_iter().enumerate() {
+            let started = (3 * at + number + 1) as u64;
+            let plan = plan(&format!("{side}{number}"), started, &["default"]);
+            let factor = if at == 0 { drift } else { 1.05 * drift };
+            plans.push(rounds(plan, 0..10, &[factor]));
+        }
+    }
+    let selection = |side: &str| {
+        let ids = (0..3).map(|number| format!("{side}{number}")).collect();
+        let mut selection = Selection::of_plan(side).with_plans(ids);
+        selection.label = side.to_string();
+        selection
+    };
+    let question = Question::new(sides.map(selection).to_vec(), String::new());
+    let found = analyse(&plans, &[], &question);
+    assert_eq!(found.method.headline_verdicts, 6);
+    let row = row(&found, "throughput");
+    let by_plan = |side: usize| -> Vec<Vec<f64>> {
+        let values: Vec<f64> = row.cells[side].values.iter().map(|(_, value)| *value).collect();
+        values.chunks(10).map(<[f64]>::to_vec).collect()
+    };
+    for side in 1..4 {
+        let judged = row.cells[side].judged.unwrap();
+        let floor = stats::floor_between([&by_plan(0), &by_plan(side)], 6).unwrap();
+        let Verdict::Inconclusive { why: Why::BelowFloor { floor: used }, .. } = judged.verdict
+        else {
+            panic!("{judged:?}")
+        };
+        assert_eq!(used, floor);
+    }
+}
+
 #[test]
 fn solo_runs_explain_and_are_not_argued_about() {
     let plan = work(plan("p1", 1, &["default", "batch"]), "web solo web", 1);

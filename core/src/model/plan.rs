@@ -357,9 +357,14 @@ impl Plan {
         self.works.iter().map(|work| self.duration_ns(work)).collect()
     }
 
-    /// The times of a run of each work, warm-up included.
+    /// The times of a run of each work, warm-up included; in turns, a variant's share of the run that all have together.
     pub fn run_times_ns(&self) -> impl Iterator<Item = u64> {
-        self.works.iter().map(|work| self.duration_ns(work).saturating_add(self.measure.warmup_ns))
+        let shares =
+            if self.measure.turns_ns.is_some() { self.variants.len().max(1) as u64 } else { 1 };
+        self.works.iter().map(move |work| {
+            let own_ns = self.measure.whole_blocks_ns(self.duration_ns(work));
+            own_ns.saturating_add(self.measure.warmup_ns / shares)
+        })
     }
 
     /// The mean of [`Plan::run_times_ns`].
@@ -510,6 +515,21 @@ pub fn merged_knobs(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variants_in_turns_have_one_warm_up_together() {
+        let measure = Measure { duration_ns: 1050, warmup_ns: 600, ..Measure::default() };
+        let variant = |name: &str| Variant { name: name.to_string(), ..Variant::default() };
+        let mut plan = Plan {
+            measure,
+            variants: ["a", "b", "c"].map(variant).to_vec(),
+            works: vec![Work::default()],
+            ..Plan::default()
+        };
+        assert_eq!(plan.mean_run_ns(), 1650);
+        plan.measure.turns_ns = Some(100);
+        assert_eq!(3 * plan.mean_run_ns(), 600 + 3 * 1000);
+    }
 
     #[test]
     fn a_knob_that_a_policy_does_not_take_comes_back_with_one_that_does() {

@@ -36,7 +36,7 @@ pub struct PlanHead {
 /// How far a plan went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// A part of a plan that has some rounds of some cells.
+    /// A part of a plan that has some rounds of some cells, or a plan whose last round is not complete.
     Runs { done: u64, total: u64 },
     /// `asked` is `None` where no more are wanted than were begun; the repeated ones replace rounds that load from outside
     /// spoilt.
@@ -48,8 +48,10 @@ impl PlanHead {
         let RunCounts { done, total, cells, rounds, .. } = self.runs;
         let is_of_boots = |own: &Sharding| own.part.is_some() && own.cut == Cut::Boots;
         let asked = total / cells.max(1);
+        let stored = self.runs.stored();
         match self.ended {
             _ if self.sharding.as_ref().is_some_and(is_of_boots) => Progress::Runs { done, total },
+            _ if rounds == asked && stored < total => Progress::Runs { done: stored, total },
             Some(PlanEnd::Decided) => Progress::Rounds { begun: rounds, asked: None, repeated: 0 },
             _ => Progress::Rounds {
                 begun: rounds.min(asked),
@@ -307,5 +309,26 @@ impl SampledWorker {
     pub fn set_of(work: &Work, at: usize, name: &str) -> Option<u16> {
         work.sets.get(at).filter(|own| own.name == name)?;
         u16::try_from(at).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The progress of a plan of two cells, of which this number of runs is stored.
+    fn progress(done: u64, rounds: u64, asked: u64, ended: Option<PlanEnd>) -> Progress {
+        let runs = RunCounts { done, total: 2 * asked, cells: 2, rounds, ..RunCounts::default() };
+        PlanHead { runs, ended, ..PlanHead::default() }.progress()
+    }
+
+    #[test]
+    fn a_last_round_that_is_not_complete_is_not_counted_as_one() {
+        let interrupted = Some(PlanEnd::Interrupted);
+        let rounds = |begun, asked| Progress::Rounds { begun, asked: Some(asked), repeated: 0 };
+        assert_eq!(progress(1, 1, 1, interrupted), Progress::Runs { done: 1, total: 2 });
+        assert_eq!(progress(5, 3, 3, None), Progress::Runs { done: 5, total: 6 });
+        assert_eq!(progress(2, 1, 1, Some(PlanEnd::Complete)), rounds(1, 1));
+        assert_eq!(progress(3, 2, 3, interrupted), rounds(2, 3));
     }
 }

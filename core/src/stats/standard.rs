@@ -212,7 +212,7 @@ fn throughput(input: &StandardInput) -> Reading<f64> {
 
 fn fairness(input: &StandardInput) -> Reading<f64> {
     op_rates(input).and_then(|rates| match rates.len() {
-        1 => Reading::Unknown("one worker: nothing to share".to_string()),
+        1 => Reading::Unknown("one worker: nothing to compare".to_string()),
         _ => Reading::from_option(jain(&rates), NO_OPS),
     })
 }
@@ -376,7 +376,7 @@ mod tests {
         let none = Histogram::default();
         let one = metrics(&[(true, worker(0, SECOND_NS))], &none);
         assert_eq!(value(&one, "throughput"), Ok(0.0));
-        assert_eq!(value(&one, "fairness"), Err("one worker: nothing to share".to_string()));
+        assert_eq!(value(&one, "fairness"), Err("one worker: nothing to compare".to_string()));
         assert_eq!(value(&one, "spread"), Err("one worker: nothing to compare".to_string()));
         for windows in [&[] as &[f64], &[300.0]] {
             let one = metrics_over(&[(true, worker(0, SECOND_NS))], &none, windows);

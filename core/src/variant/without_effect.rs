@@ -21,7 +21,8 @@ pub enum WithoutEffect {
     OnAllWorkers,
     /// All workers are in the one cgroup of the run, which competes with no other.
     OneCgroup,
-    /// Each worker set has its own, which wins over that of the variant.
+    /// Each worker set has its own, which wins over that of the variant, or a policy of its own, to which that of the
+    /// variant does not belong.
     OwnOfSets,
     /// The sched_ext scheduler does not heed it.
     Scheduler,
@@ -31,7 +32,7 @@ impl fmt::Display for KnobWithoutEffect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match self.why {
             WithoutEffect::OnAllWorkers => "all workers have it",
-            WithoutEffect::OwnOfSets => "each worker set has its own",
+            WithoutEffect::OwnOfSets => "each worker set has its own value or policy",
             WithoutEffect::OneCgroup => "no other cgroup competes with this one",
             WithoutEffect::Scheduler => "this sched_ext scheduler does not heed it",
         };
@@ -78,7 +79,13 @@ fn own_of_sets(cell: &Cell) -> Vec<KnobWithoutEffect> {
     let found =
         fields.filter_map(|field| {
             let value = variant.knobs.get(field.name)?.clone();
-            let is_hidden = |set: &WorkerSet| set.knobs.contains_key(field.name);
+            let is_hidden = |set: &WorkerSet| {
+                let is_dropped = || {
+                    let own = merged(&variant.knobs, &set.knobs);
+                    set.changes.is_empty() && !own.contains_key(field.name)
+                };
+                set.knobs.contains_key(field.name) || is_dropped()
+            };
             let why = WithoutEffect::OwnOfSets;
             (!work.sets.is_empty() && work.sets.iter().all(is_hidden))
                 .then_some(KnobWithoutEffect { knob: field.name, value, why })
@@ -134,6 +141,10 @@ mod tests {
             (&[("nice", "5")], &[&[("nice", "0")]], &[("nice", OwnOfSets)]),
             (&[("slice", "100us")], &[&[("slice", "3ms")]], &[("slice", OwnOfSets)]),
             (&[("slice", "100us")], &[&[("slice", "3ms")], &[]], &[]),
+            (&[("slice", "3ms")], &[&[("policy", "idle")]], &[("slice", OwnOfSets)]),
+            (&[("slice", "3ms")], &[&[("policy", "idle")], &[]], &[]),
+            (&[("nice", "5")], &[&[("policy", "fifo")], &[("nice", "1")]], &[("nice", OwnOfSets)]),
+            (&[("uclamp-min", "10%")], &[&[("policy", "idle")]], &[]),
             (&[("policy", "batch")], &[], &[]),
             (&[("cgroup-weight", "250")], &[], &[("cgroup-weight", OneCgroup)]),
             (

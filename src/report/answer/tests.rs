@@ -208,6 +208,25 @@ fn without_a_change_the_answer_says_so() {
     assert!(answer(&testing::sides_only(), 80).starts_with("batch     no verdict\n"));
 }
 
+/// No number of rounds decides a row in which nothing can make a difference.
+#[test]
+fn rows_that_a_variant_cannot_change_are_not_open() {
+    let works = ["web", "chat"].map(|name| (name.to_string(), vec![(NOISE, 1.0), (NOISE, 1.0)]));
+    let mut analysis = testing::judged(&["a", "b", "c"], &works);
+    let set_all = |analysis: &mut Analysis, works: usize| {
+        let rows = analysis.works.iter_mut().take(works).map(|work| &mut work.sets[0].rows[0]);
+        rows.for_each(|row| row.cells[1].changes_nothing = true);
+    };
+    set_all(&mut analysis, 1);
+    let found = testing::words(&answer(&analysis, 80));
+    assert!(found.contains("open 3 of 4: chat throughput, web throughput (c) rounds"), "{found}");
+    assert!(found.contains("decide the 3 open rows"), "{found}");
+    set_all(&mut analysis, 2);
+    let found = testing::words(&answer(&analysis, 80));
+    assert!(found.contains("b its knobs change nothing in 2 headline metrics"), "{found}");
+    assert!(found.contains("open 2 of 4"), "{found}");
+}
+
 #[test]
 fn a_side_is_named_where_only_some_are_open() {
     let works = [

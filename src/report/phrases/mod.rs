@@ -16,7 +16,7 @@ mod words;
 
 pub use fold::{folded_notes, gaps};
 pub use names::{distinct_names, names};
-pub use notes::{differs, note, one_line, spoilt};
+pub use notes::{differs, note, one_line, spoilt, spoilt_fairness};
 pub use plans::{about, analysis_time, guest, in_turns, method, over_hosts, plan, until_decided};
 pub use rounds::{Needed, Tally, decides, in_all, in_lab, later, more_rounds, rounds, show_rounds};
 pub use setup::{changes, knobs, placement, set};

@@ -1,9 +1,10 @@
 //! A sentence for each note, and the word that it begins with. Pure.
 
 use crate::analysis::{
-    Analysis, Difference, HostKind, NoValue, Note, Pooled, Unheeded, UselessKnob, Weights,
+    Analysis, Difference, FairnessTable, HostKind, NoValue, Note, Pooled, Unheeded, UselessKnob,
+    VariantFairness, Weights,
 };
-use crate::model::{DisturbanceKind, MissingPart, Reading, Unit, show_duration};
+use crate::model::{MissingPart, Reading, Unit, show_duration};
 use crate::report::layout::clean;
 use crate::report::numbers::{Scale, counted};
 
@@ -155,6 +156,15 @@ pub fn spoilt(analysis: &Analysis, has_mark: bool) -> Option<(&'static str, Stri
     Some((word, text + &legend))
 }
 
+/// The meaning of the mark of variants in a table of fairness, where one has it.
+pub fn spoilt_fairness(table: &FairnessTable) -> Option<String> {
+    let spoilt: Vec<_> = table.variants.iter().filter(|of| of.spoilt > 0).collect();
+    let rounds = |of: &&VariantFairness| format!("{} of {}", of.spoilt, of.rounds.len());
+    let rounds = listed(&spoilt.iter().map(rounds).collect::<Vec<_>>());
+    let why = "load from outside or steal spoilt a run or a solo run";
+    (!spoilt.is_empty()).then(|| format!("{SPOILT} {why} in {rounds} rounds"))
+}
+
 /// Why spoilt rounds count.
 fn why_all_count(analysis: &Analysis) -> &'static str {
     if analysis.plans.iter().all(|plan| plan.measure.repeat_spoilt) {
@@ -164,13 +174,6 @@ fn why_all_count(analysis: &Analysis) -> &'static str {
     }
 }
 
-/// Whether tasks outside of the plan ran in some round.
-fn has_outside_load(analysis: &Analysis) -> bool {
-    let is_load =
-        |note: &Note| matches!(note, Note::Disturbed { kind: DisturbanceKind::OutsideLoad, .. });
-    analysis.notes.iter().any(is_load)
-}
-
 /// An exception for a knob that cannot make a difference, and why it cannot.
 fn without_effect(
     analysis: &Analysis,
@@ -178,9 +181,11 @@ fn without_effect(
     own_of_sets: bool,
 ) -> (&'static str, String) {
     match scheduler {
-        None if own_of_sets => ("", "each of its worker sets has its own".to_string()),
+        None if own_of_sets => {
+            ("", "each of its worker sets has its own value or policy".to_string())
+        }
         Some(scheduler) => ("", format!("the scheduler scx {scheduler} does not heed it")),
-        None if has_outside_load(analysis) => (
+        None if analysis.notes.iter().any(Note::is_outside_load) => (
             " but against load from outside",
             "nothing of the plan with another value competes there".to_string(),
         ),

@@ -51,7 +51,8 @@ pub fn about(analysis: &Analysis, side: &Side) -> String {
 fn set(view: View, set: &SetTable, options: &Options, page: &mut Page) {
     page.gap();
     page.wrapped(Tone::Plain, "", &clean(&format!("{}: {}", set.name, phrases::set(set))));
-    let rows = ordered(set);
+    let all = ordered(set);
+    let rows = in_table(&all);
     match fitting(view, &rows, page.width()) {
         Some((table, METRICS_ABOVE..)) => {
             let sides = view.names.len();
@@ -65,7 +66,7 @@ fn set(view: View, set: &SetTable, options: &Options, page: &mut Page) {
         Some((table, _)) => page.table(&table),
         None => rows.iter().for_each(|row| stacked(view, "", row, true, page)),
     }
-    for remark in remarks(view, &rows, options) {
+    for remark in remarks(view, &all, options) {
         page.wrapped(Tone::Plain, "  ", &remark);
     }
 }
@@ -75,6 +76,20 @@ pub fn ordered(set: &SetTable) -> Vec<&Row> {
     let mut rows: Vec<&Row> = set.rows.iter().collect();
     rows.sort_by_key(|row| row.family != Family::Headline);
     rows
+}
+
+/// The rows without those that no side can have a value of, which a remark below the table explains: among the workers
+/// of a set of one nothing is fair or unfair.
+fn in_table<'r>(rows: &[&'r Row]) -> Vec<&'r Row> {
+    let has_value = |cell: &Cell| !cell.values.is_empty();
+    let says_something = |row: &&Row| {
+        let mut reasons = row.cells.iter().flat_map(|cell| cell.unknown.iter().map(|(_, why)| why));
+        let first = reasons.next();
+        row.family == Family::Headline
+            || row.cells.iter().any(has_value)
+            || first.is_none_or(|first| reasons.any(|why| why != first))
+    };
+    rows.iter().copied().filter(says_something).collect()
 }
 
 /// The columns of each table that may fit: without the rounds, and with the metrics above their rows.
@@ -96,7 +111,7 @@ fn metric(row: &Row) -> String {
 
 /// How much these names of sides take from tables of this width: columns, and whole tables.
 pub fn loss(view: View, width: usize) -> usize {
-    let sets = view.analysis.sets().map(|(_, set)| ordered(set));
+    let sets = view.analysis.sets().map(|(_, set)| in_table(&ordered(set)));
     sets.map(|rows| fitting(view, &rows, width).map_or(LAYOUTS.len(), |(_, lacks)| lacks)).sum()
 }
 
@@ -202,6 +217,9 @@ fn fairness(work: &WorkTable, page: &mut Page) {
     table.row(Tone::Bold, FAIRNESS_HEAD.map(str::to_string).to_vec());
     found.variants.iter().flat_map(fairness_rows).for_each(|row| table.row(Tone::Plain, row));
     page.table(&table);
+    if let Some(text) = phrases::spoilt_fairness(found) {
+        page.wrapped(Tone::Warning, "  ", &text);
+    }
 }
 
 /// A row for each worker set, below [`FAIRNESS_HEAD`].
@@ -211,7 +229,10 @@ pub fn fairness_rows(of: &VariantFairness) -> impl Iterator<Item = Vec<String>> 
     };
     of.sets.iter().enumerate().map(move |(at, set)| {
         let (variant, jain) = match at {
-            0 => (clean(&of.variant), number(of.jain.median())),
+            0 => {
+                let mark = if of.spoilt > 0 { phrases::SPOILT } else { "" };
+                (clean(&of.variant) + mark, number(of.jain.median()))
+            }
             _ => (String::new(), String::new()),
         };
         let figures = set.figures.each_ref().map(|(_, rounds)| number(rounds.median()));

@@ -33,6 +33,43 @@ fn very_verbose() {
     assert_snapshot!(shown(&testing::troubled(), 80, 2));
 }
 
+/// Nothing is to share or to compare in a set of one worker: a line says so, not a line for each side and metric.
+#[test]
+fn metrics_that_a_set_of_one_worker_cannot_have_are_a_line_together() {
+    let why = "one worker: nothing to compare";
+    let none = || testing::cell(Vec::new()).unknown(0, why).unknown(1, why);
+    let row = |name: &str| testing::row(name, Unit::Ratio, HIGHER, vec![none(), none()]);
+    let mut analysis = testing::ordinary();
+    let set = &mut analysis.works[0].sets[0];
+    set.rows.extend([row("fairness"), row("spread")]);
+    let found = shown(&analysis, 80, 1);
+    let line = "fairness and spread: not known in 2 runs: one worker: nothing to compare";
+    assert_eq!(words(&found).matches(line).count(), 1, "{found}");
+    assert!(!found.lines().any(|line| line.starts_with("spread ")), "{found}");
+    // A value of one side is shown with what the other lacks.
+    let rows = &mut analysis.works[0].sets[0].rows;
+    rows.last_mut().unwrap().cells[1] = values(0.1, 0.01);
+    let found = shown(&analysis, 80, 1);
+    assert!(found.lines().any(|line| line.starts_with("spread ")), "{found}");
+}
+
+/// A variant whose solo runs something from outside touched has a mark.
+#[test]
+fn fairness_of_disturbed_rounds_is_marked() {
+    let mut analysis = testing::ordinary();
+    analysis.works[0].fairness = Some(testing::fairness());
+    let found = shown(&analysis, 80, 1);
+    assert!(!found.contains("solo run in"), "{found}");
+    analysis.works[0].fairness.as_mut().unwrap().variants[1].spoilt = 3;
+    let found = shown(&analysis, 80, 1);
+    assert!(found.contains("\nbatch!"), "{found}");
+    assert!(
+        words(&found)
+            .contains("! load from outside or steal spoilt a run or a solo run in 3 of 10 rounds"),
+        "{found}"
+    );
+}
+
 #[test]
 fn narrow() {
     assert_snapshot!(shown(&testing::ordinary(), 48, 0));

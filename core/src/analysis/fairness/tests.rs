@@ -3,9 +3,28 @@
 use super::super::{Note, testing};
 use super::*;
 use crate::model::{
-    Direction, Placement, RunKey, SampledMetric, SampledValue, SetChange, Statistic, Unit,
-    WorkerKind,
+    Direction, DisturbanceKind, Placement, RunKey, SampledMetric, SampledValue, SetChange,
+    Statistic, Unit, WorkerKind,
 };
+
+#[test]
+fn rounds_of_which_a_solo_run_was_disturbed_are_counted() {
+    let mut invented = Invented::same(0.5, &[0.5, 0.5]);
+    let spoilt = |plan: &SampledPlan| fairness(plan)[0].variants[0].spoilt;
+    assert_eq!(spoilt(&invented.plan), 0);
+    for (at, kind, share, expected) in [
+        (0, DisturbanceKind::UnderWay, 0.9, 0),
+        (0, DisturbanceKind::OutsideLoad, 0.001, 0),
+        (0, DisturbanceKind::OutsideLoad, 0.3, 1),
+        (1, DisturbanceKind::Steal, 0.3, 1),
+    ] {
+        testing::disturb(&mut invented.plan, at, kind, Some(share));
+        assert_eq!(spoilt(&invented.plan), expected, "{kind:?} of {share}");
+        if expected > 0 {
+            invented.plan.runs[at].disturbances.clear();
+        }
+    }
+}
 
 /// A plan of one round or more, with the workers of its runs.
 struct Invented {

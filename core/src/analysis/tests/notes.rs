@@ -797,6 +797,41 @@ fn knobs_without_effect_are_one_note_per_side_and_knob() {
 }
 
 #[test]
+fn a_side_that_differs_in_knobs_without_effect_changes_nothing_in_these_works() {
+    let mut plan = work(plan("p1", 1, &["default", "batch"]), "chat", 2);
+    for cell in [1, 3] {
+        plan.cells[cell].variant.knobs = slice();
+    }
+    let mut loaded = rounds(plan.clone(), 0..10, &[1.0, 1.0]);
+    loaded.plan.measure.repeat_spoilt = false;
+    disturb(&mut loaded, 0, DisturbanceKind::OutsideLoad, Some(0.01));
+    let mut other = plan.clone();
+    other.cells[1].variant.knobs.insert(text("policy"), Value::Text(text("batch")));
+    let plan = rounds(plan, 0..10, &[1.0, 1.0]);
+    let other = rounds(other, 0..10, &[1.0, 1.0]);
+    let marked = |plan: &SampledPlan, scheduler: Option<&str>| -> Vec<bool> {
+        let plans = [plan.clone()];
+        let mut question = asked(&plans, &["default", "batch"]);
+        question.without_effect = vec![WithoutEffect {
+            side: text("batch"),
+            knob: text("slice"),
+            work: text("web threads=4"),
+            scheduler: scheduler.map(text),
+            own_of_sets: false,
+        }];
+        let found = analyse(&plans, &[], &question);
+        assert!(found.rows().all(|(.., row)| !row.cells[0].changes_nothing), "the baseline");
+        let of_work = |work: &WorkTable| work.rows().all(|(.., row)| row.cells[1].changes_nothing);
+        found.works.iter().map(of_work).collect()
+    };
+    assert_eq!(marked(&plan, None), [true, false]);
+    assert_eq!(marked(&loaded, None), [false, false], "a weight against load from outside");
+    assert_eq!(marked(&loaded, Some("fifo")), [true, false], "the scheduler does not heed it");
+    assert_eq!(marked(&other, None), [false, false], "another knob may have an effect");
+    assert_eq!(marked(&tens(1.0), None), [false], "the same variant twice");
+}
+
+#[test]
 fn a_probe_that_counted_nothing_is_noted() {
     let noted = |plan: SampledPlan| {
         let notes = analysed(&[plan], &["default", "batch"]).notes;
