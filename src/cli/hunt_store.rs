@@ -21,28 +21,18 @@ pub const TAG: &str = "hunt";
 const FILE: &str = "hunts.json";
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Measures a case as a plan that is stored, tagged, with a note: its runs are cached, so that this takes no time. Gives
-/// its id. `before`: the larger case in whose place it comes.
-pub fn store_case(
-    text: String,
-    note: String,
-    before: Option<&str>,
-) -> Result<Option<String>, Failure> {
+/// Measures a case as a plan that is stored, tagged, with a note: its runs are cached, so that this takes no time.
+pub fn store_case(text: String, note: String) -> Result<(), Failure> {
     let text = PlanText::new("schedlab hunt", text);
     let backend = Some(SampledPlan::LAB.to_string());
     let request = Request { plan: PlanSource::Text(text), backend, ..Request::default() };
-    let Preparation::Ready(prepared) = session::prepare(request)? else { return Ok(None) };
+    let Preparation::Ready(prepared) = session::prepare(request)? else { return Ok(()) };
     // An interrupted hunt keeps what it has found.
     let mut finished = session::execute(*prepared, &AtomicBool::new(false), &mut ())?;
-    let id = finished.started.id.clone();
-    finished.store.tag(id.as_str(), TAG)?;
+    let id = finished.started.id.as_str();
+    finished.store.tag(id, TAG)?;
     let note = Note { written_unix_ns: clock::unix_ns(), text: note };
-    finished.store.add_note(id.as_str(), &note)?;
-    if let Some(before) = before {
-        // Somebody may have removed it.
-        _ = finished.store.remove(before);
-    }
-    Ok(Some(id))
+    Ok(finished.store.add_note(id, &note)?)
 }
 
 /// A case that is not as small as it goes yet.
@@ -57,15 +47,12 @@ pub struct Unfinished {
     pub machine: String,
     /// As it was found: the steps from there are in the lab's cache.
     pub case: Case,
-    /// The stored plan of what it has become.
-    pub stored: Option<String>,
 }
 
 impl Unfinished {
     /// Whether both are one case.
     fn is_same(&self, other: &Unfinished) -> bool {
-        let (number, stored) = (self.number, self.stored.clone());
-        *self == Unfinished { number, stored, ..other.clone() }
+        *self == Unfinished { number: self.number, ..other.clone() }
     }
 }
 
@@ -197,28 +184,26 @@ mod tests {
     fn an_unfinished_case_is_known_until_it_is_finished() {
         let dir = tempfile::tempdir().unwrap();
         let open = |arguments: &str| Progress::open(dir.path(), arguments.to_string()).unwrap();
-        let case = |number, rule: &str, stored: Option<&str>| Unfinished {
+        let case = |number, rule: &str| Unfinished {
             number,
             rule: rule.to_string(),
             differs: false,
             kernel: "debian:6.18".to_string(),
             machine: "4x2".to_string(),
             case: Case { sets: Vec::new(), offline: None },
-            stored: stored.map(str::to_string),
         };
         let mut first = open("seed 1");
         first.write(16).unwrap();
-        first.keep(case(1, "starvation", None)).unwrap();
-        first.keep(case(1, "starvation", Some("20261130-1"))).unwrap();
-        first.keep(case(2, "fair shares", None)).unwrap();
+        first.keep(case(1, "starvation")).unwrap();
+        first.keep(case(1, "starvation")).unwrap();
+        first.keep(case(2, "fair shares")).unwrap();
         let mut again = open("seed 1");
         assert_eq!(again.done(), 16);
-        // Its number and its stored plan are not what it is known by.
-        let known = again.known(&case(9, "starvation", None));
-        assert_eq!(known, Some(case(1, "starvation", Some("20261130-1"))));
-        assert_eq!(again.known(&case(1, "bandwidth", None)), None);
+        let known = again.known(&case(9, "starvation"));
+        assert_eq!(known, Some(case(1, "starvation")), "by what it is, not by its number");
+        assert_eq!(again.known(&case(1, "bandwidth")), None);
         assert_eq!(open("seed 2").unfinished(), []);
         again.finish(1).unwrap();
-        assert_eq!(open("seed 1").unfinished(), [case(2, "fair shares", None)]);
+        assert_eq!(open("seed 1").unfinished(), [case(2, "fair shares")]);
     }
 }

@@ -55,7 +55,6 @@ impl Hunt<'_> {
             kernel: self.target().kernel.to_string(),
             machine: first.machine.to_string(),
             case: case.clone(),
-            stored: None,
         };
         let own = self.progress.known(&new).unwrap_or(new);
         let path = self.output.join(format!("hunt-{}.toml", own.number));
@@ -217,7 +216,7 @@ impl Hunt<'_> {
         least: Least,
         fault: Fault,
         path: &Path,
-        mut own: Unfinished,
+        own: Unfinished,
     ) -> Result<(), Failure> {
         let Least { case, mut held } = least;
         let is_least = !self.stop.load(Relaxed);
@@ -232,7 +231,7 @@ impl Hunt<'_> {
         let (file, seed) = (path.display(), self.args.seed);
         let note =
             format!("{file}, hunted with --seed {seed}: {}. It needs {case}", held.judged.text);
-        own.stored = store_case(held.text.clone(), note, own.stored.as_deref())?;
+        store_case(held.text.clone(), note)?;
         match is_least {
             true => self.progress.finish(own.number)?,
             false => self.progress.keep(own)?,
