@@ -105,7 +105,8 @@ fn list(kept: &Kept) -> Result<(), Failure> {
     let row = |part: &str, number: usize, size: String, by: &str| {
         [part.to_string(), number.to_string(), size, by.to_string()].to_vec()
     };
-    let of_machines = megabytes(machines.iter().map(|(machine, _)| machine.bytes).sum()) + &limit(kept);
+    let of_machines =
+        megabytes(machines.iter().map(|(machine, _)| machine.bytes).sum()) + &limit(kept);
     let of_kernels = megabytes(kernels.iter().map(of_kernel).sum());
     let rows = vec![
         row("booted machines", machines.len(), of_machines, "schedlab cache rm machines"),
