@@ -18,7 +18,7 @@ use super::error::Faults;
 use super::fields::{AT, FOR, MAX_COUNT, MAX_WORKERS, OPS};
 use super::knobs::Knobs;
 use super::moments::changes_fit;
-use super::offline::check_affinity;
+use super::offline::{check_affinity, check_work};
 use super::phases::{PhaseKey, check_phases, phases_fit};
 use super::table::{Points, Span, quoted_start};
 
@@ -182,6 +182,7 @@ impl Draft {
             // One point of a workload is enough: the others mostly fail the same way.
             if !self.fits_runs(&work, measure, faults)
                 || !self.check_kinds(&work, faults)
+                || !check_work(&self.offline, &work, faults)
                 || !self.fits(&work, &pool(work.llcs), measure.seed, faults)
             {
                 return Vec::new();

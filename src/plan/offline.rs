@@ -9,8 +9,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{CpuSet, Offline, Value};
+use crate::model::{CpuSet, Offline, Value, Work};
 use crate::variant;
+use crate::workload::{self, STEPS, Step, StepScript};
 
 use super::error::Faults;
 use super::fields::{AT, FOR, OFFLINE, OFFLINE_CPUS, OFFLINE_FOR};
@@ -64,7 +65,30 @@ pub fn check_affinity<'k>(
     faults: &mut Faults,
 ) {
     let wanted = knobs.filter_map(|knobs| knobs.get(variant::AFFINITY)?.as_cpus()).chain(pool);
-    let wanted: Vec<&CpuSet> = wanted.collect();
+    check(offline, &wanted.collect::<Vec<_>>(), faults);
+}
+
+/// Does the same with the CPUs of cgroups and of steps. Whether there are such workers at no moment.
+pub fn check_work(offline: &[(Offline, Span)], work: &Work, faults: &mut Faults) -> bool {
+    if offline.is_empty() {
+        return true;
+    }
+    let of_cgroups = work.cgroups.iter().flat_map(|cgroup| {
+        let later = cgroup.changes.iter().filter_map(|change| change.cpus.as_ref());
+        cgroup.cpus.iter().chain(later)
+    });
+    let steps = work.sets.iter().filter(|set| set.workload == STEPS);
+    let scripts: Vec<StepScript> =
+        steps.filter_map(|set| workload::step_script(&set.params).ok()).collect();
+    let of_steps = scripts.iter().flat_map(StepScript::steps).filter_map(|step| match step {
+        Step::Cpus(cpus) => cpus.as_ref(),
+        _ => None,
+    });
+    check(offline, &of_cgroups.chain(of_steps).collect::<Vec<_>>(), faults)
+}
+
+/// Whether all sets of CPUs have one that is on at each moment; notes the first that has none.
+fn check(offline: &[(Offline, Span)], wanted: &[&CpuSet], faults: &mut Faults) -> bool {
     for (own, span) in offline {
         let off = offline.iter().filter(|(other, _)| other.is_at(own.at_ns));
         let off: CpuSet = off.flat_map(|(other, _)| other.cpus.iter()).collect();
@@ -72,9 +96,11 @@ pub fn check_affinity<'k>(
             let message =
                 format!("workers may use CPUs {cpus} alone, all of which are off by then");
             let hint = "the kernel would give them all other CPUs, for good: leave them one";
-            return faults.add(span, message, "not these", hint);
+            faults.add(span, message, "not these", hint);
+            return false;
         }
     }
+    true
 }
 
 #[cfg(test)]
@@ -117,6 +143,27 @@ mod tests {
         let stored = serde_json::to_string(&plan).unwrap();
         assert_eq!(serde_json::from_str::<Plan>(&stored).unwrap(), plan);
         assert!(!serde_json::to_string(&read("").unwrap()).unwrap().contains("offline"));
+    }
+
+    #[test]
+    fn cgroups_and_steps_keep_a_cpu() {
+        let read = |cgroup: &str, steps: &str| {
+            let text = format!(
+                "schema = 1\n[measure]\nduration = \"3s\"\n[cgroup.own]\n{cgroup}\n[[workload]]\nname = \"mix\"\n\
+                 [[workload.offline]]\nat = \"1s\"\ncpus = \"2-3\"\n[[workload.set]]\nuse = \"steps\"\n\
+                 cgroup = \"own\"\nsteps = [{steps}]\n"
+            );
+            parse("p.toml", &text, None, Known::default()).map_err(|errors| errors.to_string())
+        };
+        assert!(read("cpus = \"1-2\"", "\"burn 1ms\", \"cpus 1-3\"").is_ok());
+        for (cgroup, steps) in [
+            ("cpus = \"3\"", "\"burn 1ms\""),
+            ("[[cgroup.own.change]]\nat = \"1s\"\ncpus = \"2-3\"", "\"burn 1ms\""),
+            ("weight = 50", "\"cpus 2\", \"burn 1ms\", \"cpus all\", \"burn 1ms\""),
+        ] {
+            let errors = read(cgroup, steps).expect_err(cgroup);
+            assert!(errors.contains("alone, all of which are off by then"), "{errors}");
+        }
     }
 
     #[test]

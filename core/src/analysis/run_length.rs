@@ -104,7 +104,8 @@ fn variances(groups: &[Vec<&RunWindows>], times: Times) -> Vec<Variances> {
     for group in groups {
         let mut own: BTreeMap<&str, Vec<&[f64]>> = BTreeMap::new();
         for (set, rates) in group.iter().flat_map(|run| &run.sets) {
-            own.entry(set).or_default().extend((rates.len() == count).then_some(&rates[..]));
+            // A shorter last window is left out.
+            own.entry(set).or_default().extend(rates.get(..count));
         }
         own.into_iter().for_each(|(set, runs)| sets.entry(set).or_default().add(&runs));
     }
@@ -125,7 +126,7 @@ impl Squares {
     fn add(&mut self, runs: &[&[f64]]) {
         let means: Vec<f64> = runs.iter().map(|run| mean(run)).collect();
         let all = mean(&means);
-        if means.len() < 2 || all <= 0.0 {
+        if means.len() < 2 || runs[0].is_empty() || all <= 0.0 {
             return;
         }
         let count = runs[0].len();
@@ -142,7 +143,7 @@ impl Squares {
         }
         let within = self.within / self.within_freedom as f64;
         let between = (self.between / self.between_freedom as f64 - within) / count as f64;
-        // What lies between runs is never seen to be nothing.
+        // The variance between runs is never taken as 0.
         let least = within / count as f64 / self.between_freedom as f64;
         Some(Variances { between: between.max(least), within: within * window })
     }

@@ -265,8 +265,9 @@ impl<'a> Sweep<'a> {
 
     /// Opens and closes the spans of idling, after what happened at this moment.
     fn look_for_idle(&mut self, at_ns: u64) {
+        let waits = self.states.iter().any(|state| matches!(state, State::Waiting { .. }));
         for cpu in 0..self.current.len() {
-            let is_idle = self.current[cpu].0 == Occupant::Idle;
+            let is_idle = waits && self.current[cpu].0 == Occupant::Idle;
             let (waiting, first) = if is_idle { self.could_have(cpu) } else { (Vec::new(), None) };
             match self.idle[cpu] {
                 Some(_) if !waiting.is_empty() => {}

@@ -134,9 +134,12 @@ impl Section {
             |((track, member), (before, (after, read_ns)))| {
                 let total = track.as_ref().map(Track::total).unwrap_or_default();
                 let is_phased = group.sets()[member.set].phase.is_some();
-                let is_partly_there = is_phased || total.rested_ns > 0;
-                let tasks_wall_ns =
-                    if is_partly_there { total.wall_ns() } else { read_ns - start_ns };
+                // Counts of a set without a phase have the warm-up in them.
+                let tasks_wall_ns = if is_phased {
+                    total.wall_ns()
+                } else {
+                    (read_ns - start_ns).saturating_sub(member.slot.rested_ns(read_ns))
+                };
                 WorkerMeasured { total, tasks: (before, after), tasks_wall_ns }
             },
         );

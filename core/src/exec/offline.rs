@@ -11,14 +11,14 @@ use crate::variant::Missing;
 use super::ExecError;
 
 /// A CPU, and whether it is online from a moment on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
     pub at_ns: u64,
     pub is_online: bool,
     pub cpu: u32,
 }
 
-/// All that happens within a run of this length, those that go before those that come.
+/// All that happens within a run of this length. Of one moment, CPUs come before others go: no worker is without one.
 pub fn turns(work: &Work, duration_ns: u64) -> Vec<Turn> {
     let edges = work.offline.iter().flat_map(|off| {
         let back = off.end_ns().map(|at_ns| (at_ns, true));
@@ -28,7 +28,7 @@ pub fn turns(work: &Work, duration_ns: u64) -> Vec<Turn> {
         edges.flat_map(move |(at_ns, is_online)| turn(at_ns, is_online)).collect::<Vec<_>>()
     });
     let mut all: Vec<Turn> = edges.filter(|turn| turn.at_ns < duration_ns).collect();
-    all.sort_unstable();
+    all.sort_unstable_by_key(|turn| (turn.at_ns, !turn.is_online, turn.cpu));
     all
 }
 
@@ -70,7 +70,11 @@ mod tests {
         let shown = turns(&work, 50).into_iter().map(|turn| {
             format!("{} {}{}", turn.at_ns, if turn.is_online { "+" } else { "-" }, turn.cpu)
         });
-        assert_eq!(shown.collect::<Vec<_>>(), ["1 -4", "5 -1", "5 -3", "9 -2", "9 +1", "9 +3"]);
+        assert_eq!(shown.collect::<Vec<_>>(), ["1 -4", "5 -1", "5 -3", "9 +1", "9 +3", "9 -2"]);
+        // The second goes on where the first ends: the CPU is off after it.
+        let touching = vec![off(5, Some(4), "1"), off(9, None, "1")];
+        let last = turns(&Work { offline: touching, ..Work::default() }, 50).last().copied();
+        assert_eq!(last, Some(Turn { at_ns: 9, is_online: false, cpu: 1 }));
         let dir = tempfile::tempdir().unwrap();
         let host = Host::below(dir.path());
         let made = |cpu: u32| dir.path().join(file(cpu).strip_prefix("/").unwrap());

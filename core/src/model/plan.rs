@@ -469,7 +469,7 @@ pub fn solo_names<'w>(works: impl IntoIterator<Item = &'w Work>) -> impl Iterato
 }
 
 impl WorkerSet {
-    /// All that it ever has: its workers, or more by a change.
+    /// The largest number of workers at any moment.
     pub fn max_count(&self) -> u32 {
         self.counts().fold(self.count, u32::max)
     }

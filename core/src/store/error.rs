@@ -389,7 +389,7 @@ impl Fault {
                 Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                     StoreError::Busy { action, path }
                 }
-                Some(ErrorCode::DatabaseCorrupt) if !files::are_damaged(&path) => {
+                Some(ErrorCode::DatabaseCorrupt) if files::are_sound(&path) => {
                     StoreError::Unread { action, path }
                 }
                 Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {

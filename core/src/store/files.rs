@@ -38,21 +38,35 @@ pub(super) fn open(
 /// called damaged. SQLite calls a page that the disk does not give damaged, too: what the first look says, a second one
 /// has to say.
 pub(super) fn are_damaged(path: &Path) -> bool {
-    (0..LOOKS).all(|_| look_damaged(path))
+    (0..LOOKS).all(|_| look(path) == Look::Damaged)
 }
 
-fn look_damaged(path: &Path) -> bool {
+/// Whether they are sound, or would be if the disk gave all of them.
+pub(super) fn are_sound(path: &Path) -> bool {
+    look(path) == Look::Sound
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    Sound,
+    Damaged,
+    /// Another process has them, or they cannot be opened.
+    Unknown,
+}
+
+fn look(path: &Path) -> Look {
     let check = || -> rusqlite::Result<String> {
         let conn = open(path, "?mode=ro", OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         conn.busy_timeout(BUSY_TIMEOUT)?;
         conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
     };
     match check() {
-        Ok(said) => said != "ok" && !is_of_the_disk(&said),
-        Err(error) => matches!(
-            error.sqlite_error_code(),
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
-        ),
+        Ok(said) if said == "ok" || is_of_the_disk(&said) => Look::Sound,
+        Ok(_) => Look::Damaged,
+        Err(error) => match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Look::Damaged,
+            _ => Look::Unknown,
+        },
     }
 }
 

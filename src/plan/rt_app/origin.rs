@@ -4,32 +4,35 @@ use std::ops::Range;
 
 use crate::plan::error::{Faults, PlanErrors};
 
-use super::task::Set;
 use super::{read, set_text};
 
 /// The errors of this plan, each at the task of a file that it is about, if it is about one.
 pub fn at_rt_app(errors: PlanErrors, plan: &str, files: &[(String, String)]) -> PlanErrors {
+    let places: Vec<_> =
+        files.iter().map(|(name, text)| (name, text, places(plan, text))).collect();
     errors.map(|error| {
         let at = offset(plan, error.line, error.column);
-        let found =
-            files.iter().find_map(|(name, text)| Some((name, text, place(plan, at, text)?)));
+        let found = places.iter().find_map(|(name, text, places)| {
+            let (_, span) = places.iter().find(|(here, _)| here.contains(&at))?;
+            Some((name, text, span))
+        });
         let Some((name, text, span)) = found else { return error };
-        let faults = Faults::one(&span, error.message.clone(), "this task", error.hint.clone());
+        let faults = Faults::one(span, error.message.clone(), "this task", error.hint.clone());
         faults.into_errors(name, text).into_first().unwrap_or(error)
     })
 }
 
-/// The place in a file of the task that stands at this place of a plan.
-fn place(plan: &str, at: usize, file: &str) -> Option<Range<usize>> {
-    let (_, sets) = read("", file).ok()?;
-    let stands_here = |set: &Set| {
-        [true, false].into_iter().any(|is_wide| {
+/// The places in a plan at which the tasks of a file stand, each with the task's place in the file.
+fn places(plan: &str, file: &str) -> Vec<(Range<usize>, Range<usize>)> {
+    let Ok((_, sets)) = read("", file) else { return Vec::new() };
+    let found = sets.iter().flat_map(|set| {
+        [true, false].into_iter().flat_map(|is_wide| {
             let text = set_text(set, is_wide);
-            let mut starts = plan.match_indices(&text).map(|(start, _)| start);
-            starts.any(|start| (start..start + text.len()).contains(&at))
+            let starts = plan.match_indices(&text).map(|(start, _)| start);
+            starts.map(|start| (start..start + text.len(), set.span.clone())).collect::<Vec<_>>()
         })
-    };
-    sets.into_iter().find(stands_here).map(|set| set.span)
+    });
+    found.collect()
 }
 
 /// The byte of a line and a column, which count from 1.

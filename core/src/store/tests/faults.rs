@@ -348,7 +348,7 @@ fn a_wrong_line_is_named_and_nothing_is_imported() {
     let newer = lines[0].replacen("\"schema\":2", "\"schema\":3", 1);
     let future = r#"{"event":"plan_started","schema":3,"novelty":true}"#;
     let cases = [
-        (format!("{good}{{"), "line 5 is not an event: EOF"),
+        (format!("{good}{{\n"), "line 5 is not an event: EOF"),
         (format!("{good}\n"), "line 5 is not an event"),
         ("{\"event\":\"dance\"}\n".to_string(), "line 1 has the event `dance`"),
         (

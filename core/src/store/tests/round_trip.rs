@@ -238,7 +238,7 @@ fn a_plan_without_its_end_is_named_with_the_runs_that_came() {
 }
 
 #[test]
-fn of_a_line_that_was_cut_the_lines_before_it_are_taken() {
+fn the_lines_before_one_that_was_cut_are_taken() {
     let (_folder, mut store) = begun(2);
     apply_all(&mut store, &sample::run(RunKey { round: 0, cell: 0 }, 1, 1));
     apply_all(&mut store, &[Event::PlanEnded { reason: PlanEnd::Budget, calibration: None }]);
