@@ -137,9 +137,9 @@ mod tests {
         };
         assert_eq!(plan.works[0].offline, [off(1, Some(1), "1"), off(2, None, "1,3")]);
         assert!(plan.works[0].changes_in_mid_run(&plan.works[0].sets[0]), "no fairness, no turns");
-        let apart = "[[workload.offline]]\nat = \"1s\"\nfor = \"1s\"\ncpus = \"1\"\n\
+        let two = "[[workload.offline]]\nat = \"1s\"\nfor = \"1s\"\ncpus = \"1\"\n\
                      [[workload.offline]]\nat = \"2s\"\ncpus = \"2\"";
-        assert_eq!(read(apart).unwrap().works[0].offline.len(), 2, "each worker always has a CPU");
+        assert_eq!(read(two).unwrap().works[0].offline.len(), 2, "each worker always has a CPU");
         let stored = serde_json::to_string(&plan).unwrap();
         assert_eq!(serde_json::from_str::<Plan>(&stored).unwrap(), plan);
         assert!(!serde_json::to_string(&read("").unwrap()).unwrap().contains("offline"));

@@ -25,23 +25,23 @@ pub fn turns_fit(plan: &Plan) -> Result<(), ValueError> {
 
 /// Each variant must have [`MIN_BLOCKS`] in a run, here and in the lab.
 fn blocks_fit(plan: &Plan, work: &Work, block_ns: u64) -> Result<(), ValueError> {
-    let least_ns = block_ns.saturating_mul(MIN_BLOCKS);
+    let min_ns = block_ns.saturating_mul(MIN_BLOCKS);
     let own_ns = plan.host_duration_ns(work);
     let needs = |has_ns: u64| {
         let [has, block] = [has_ns, block_ns].map(show_duration);
         format!("has {has} and needs {MIN_BLOCKS} blocks of {block}")
     };
-    if least_ns > own_ns {
+    if min_ns > own_ns {
         let longest_ns = own_ns / MIN_BLOCKS;
         let hint = if longest_ns >= MIN_TURNS_NS {
             format!("lengthen `duration`, or at most: turns = \"{}\"", show_duration(longest_ns))
         } else {
-            format!("at least: duration = \"{}\"", show_duration(least_ns))
+            format!("at least: duration = \"{}\"", show_duration(min_ns))
         };
         return wrong(format!("each variant {}", needs(own_ns)), hint);
     }
     match work.lab_duration_ns {
-        Some(ns) if least_ns > ns => wrong(
+        Some(ns) if min_ns > ns => wrong(
             format!("in the lab {} {}", quoted_start(&work.label()), needs(ns)),
             "lengthen `lab-duration`, or leave it out".to_string(),
         ),

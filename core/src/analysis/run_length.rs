@@ -68,8 +68,8 @@ pub fn run_length(
         };
         (sets.iter().map(|set| ratio(set).ln()).sum::<f64>() / 2.0 / sets.len() as f64).exp()
     };
-    let best = |least_ns: u64| {
-        let all = lengths_ns().skip_while(move |ns| *ns < least_ns.max(times.window_ns));
+    let best = |min_ns: u64| {
+        let all = lengths_ns().skip_while(move |ns| *ns < min_ns.max(times.window_ns));
         let all = all.take_while(|ns| *ns <= planned_ns.saturating_mul(MAX_TIMES));
         all.min_by(|one, other| width(*one).total_cmp(&width(*other)))
     };
@@ -77,8 +77,8 @@ pub fn run_length(
     let fewest = runs.filter_map(|run| run.judged_samples).min();
     // A quarter more, since runs are not alike.
     let part = fewest.map(|fewest| 1.25 * samples_needed as f64 / fewest.max(1) as f64);
-    let least_ns = part.map_or(0, |part| (planned_ns as f64 * part) as u64);
-    let best_ns = best(least_ns)?;
+    let min_ns = part.map_or(0, |part| (planned_ns as f64 * part) as u64);
+    let best_ns = best(min_ns)?;
     let interval = width(best_ns);
     (interval <= 1.0 - MIN_GAIN).then(|| RunLength {
         between: worst.between.sqrt(),

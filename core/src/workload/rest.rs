@@ -33,8 +33,10 @@ impl Rest {
         let state = self.state.load(Acquire);
         let rested_ns = now_ns.saturating_sub(state & !RESTS);
         let is_resting = state & RESTS != 0;
-        if is_resting && self.state.compare_exchange(state, rested_ns, AcqRel, Relaxed).is_ok() {
-            self.ended_ns.store(now_ns, Release);
+        if is_resting {
+            // Before the state, so that a worker that finds its rest ended finds the moment, too.
+            self.ended_ns.fetch_max(now_ns, AcqRel);
+            _ = self.state.compare_exchange(state, rested_ns, AcqRel, Relaxed);
         }
     }
 
@@ -71,5 +73,30 @@ mod tests {
         assert_eq!(rest.until_ns(53), 13);
         rest.end(54);
         assert_eq!((rest.until_ns(99), rest.ended_ns()), (14, 54));
+    }
+
+    #[test]
+    fn a_worker_whose_rest_has_ended_knows_when_whoever_ended_it() {
+        let rests: Vec<Rest> = (0..20_000).map(|_| Zeroable::zeroed()).collect();
+        let other_at = AtomicU64::new(0);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                for (at, rest) in rests.iter().enumerate() {
+                    other_at.store(at as u64 + 1, Release);
+                    while rest.until_ns(9) == 0 {
+                        std::thread::yield_now();
+                    }
+                    rest.end(7);
+                }
+            });
+            for (at, rest) in rests.iter().enumerate() {
+                while other_at.load(Acquire) <= at as u64 {
+                    std::thread::yield_now();
+                }
+                rest.begin(1);
+                rest.end(7);
+                assert_eq!((rest.until_ns(9), rest.ended_ns()), (6, 7));
+            }
+        });
     }
 }

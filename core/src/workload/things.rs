@@ -62,8 +62,10 @@ pub struct Thing {
     pipes: [WakePipe; MAX_READERS],
     open_pipes: AtomicU32,
     given_pipes: AtomicU32,
-    /// When the chain of wakeups began that the post of this number goes on with; 0: it is in none.
-    chains_ns: [AtomicU64; PLACES],
+    /// When the chain of wakeups began that the post of this number goes on with, above the [`round`] of the number.
+    chains: [AtomicU64; PLACES],
+    /// Whether a set counts the chains of posts that nobody takes.
+    counted: AtomicU32,
 }
 
 /// A post that a worker has taken.
@@ -78,6 +80,8 @@ pub struct Taken {
 /// The most workers that sleep at a pipe at once.
 pub const MAX_READERS: usize = 1024;
 const PLACES: usize = 1024;
+/// Rounds through the places that differ: 8 million posts may be pending. The bits that are left hold a chain of 6 days.
+const ROUND_BITS: u32 = 14;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
@@ -137,7 +141,7 @@ impl Thing {
         self.moment_ns.store(now_ns, Relaxed);
         let number = self.word.fetch_add(1, SeqCst);
         // A worker that comes between these two lines finds no chain: it is not counted, and nothing waits for it.
-        self.chain(number).store(chain_ns, SeqCst);
+        self.note_chain(number, chain_ns);
         if is_before(number, self.other.load(SeqCst)) {
             if self.open_pipes.load(Relaxed) > 0 {
                 // A sleeper looks for its post once more after it has left its pipe here.
@@ -167,7 +171,7 @@ impl Thing {
         loop {
             let seen = place.load(SeqCst);
             if is_before(number, self.word.load(SeqCst)) {
-                return Taken { slept, chain_ns: self.chain(number).load(SeqCst) };
+                return Taken { slept, chain_ns: self.chain_ns(number) };
             }
             futex::wait(place, seen, None, how.scope);
             slept = true;
@@ -186,7 +190,7 @@ impl Thing {
                 if self.other.load(SeqCst).wrapping_sub(number) > PLACES as u32 {
                     self.pipes[before as usize].wake();
                 }
-                return Taken { slept, chain_ns: self.chain(number).load(SeqCst) };
+                return Taken { slept, chain_ns: self.chain_ns(number) };
             }
             // It may have a byte left of a post that its worker found before it slept.
             self.pipes[pipe as usize].wait();
@@ -213,9 +217,30 @@ impl Thing {
         &self.places[number as usize % PLACES]
     }
 
-    /// More posts than there are places for, which nobody has taken, share these: then the later chain stays.
-    fn chain(&self, number: u32) -> &AtomicU64 {
-        &self.chains_ns[number as usize % PLACES]
+    #[inline]
+    fn note_chain(&self, number: u32, chain_ns: u64) {
+        let chain = chain_ns << ROUND_BITS | u64::from(round(number));
+        self.chains[number as usize % PLACES].store(chain, SeqCst);
+    }
+
+    /// When the chain of this post began; 0: it is in none. More posts than there are places for, which nobody has
+    /// taken, share these: then the later chain stays. An earlier one is left from a post that was taken.
+    #[inline]
+    fn chain_ns(&self, number: u32) -> u64 {
+        let chain = self.chains[number as usize % PLACES].load(SeqCst);
+        let ahead = (chain as u32).wrapping_sub(round(number)) << (u32::BITS - ROUND_BITS);
+        if chain >> ROUND_BITS == 0 || (ahead as i32) < 0 {
+            return 0;
+        }
+        // The bits of the time that have no room are those of the last post.
+        let last_ns = self.moment_ns.load(Relaxed);
+        let since_ns = (chain.wrapping_sub(last_ns << ROUND_BITS) as i64) >> ROUND_BITS;
+        last_ns.wrapping_add_signed(since_ns)
+    }
+
+    /// Whether a set is the first one that asks: it counts [`Thing::pending_chains`], and no other one does.
+    pub fn is_first_to_count(&self) -> bool {
+        self.counted.swap(1, Relaxed) == 0
     }
 
     /// When the chains began whose posts nobody has taken yet.
@@ -223,13 +248,13 @@ impl Thing {
         let (taken, posted) = (self.other.load(SeqCst), self.word.load(SeqCst));
         let pending = if is_before(taken, posted) { posted.wrapping_sub(taken) } else { 0 };
         let numbers = (0..pending.min(PLACES as u32)).map(move |at| posted.wrapping_sub(at + 1));
-        numbers.map(|number| self.chain(number).load(SeqCst)).filter(|chain_ns| *chain_ns > 0)
+        numbers.map(|number| self.chain_ns(number)).filter(|chain_ns| *chain_ns > 0)
     }
 
     /// Takes the page faults of what posts and takes write to.
     pub fn touch(&self) {
         self.places.iter().for_each(|place| _ = place.fetch_add(0, Relaxed));
-        self.chains_ns.iter().for_each(|chain_ns| _ = chain_ns.fetch_add(0, Relaxed));
+        self.chains.iter().for_each(|chain| _ = chain.fetch_add(0, Relaxed));
     }
 
     /// Sleeps until so many are here, of which the last one wakes all. Whether it slept.
@@ -253,6 +278,12 @@ impl Thing {
 /// Whether a number comes before another one, of counts that wrap.
 fn is_before(number: u32, other: u32) -> bool {
     (other.wrapping_sub(number) as i32) > 0
+}
+
+/// How often the places were gone through before this number, as far as [`ROUND_BITS`] say it.
+#[inline]
+fn round(number: u32) -> u32 {
+    number / PLACES as u32 % (1 << ROUND_BITS)
 }
 
 type ByName = BTreeMap<(Sort, String), (Use, &'static Thing)>;
@@ -354,6 +385,44 @@ mod tests {
             condition.signal(how, 3, i32::MAX);
         });
         assert_eq!(condition.moment_ns.into_inner(), 3);
+    }
+
+    #[test]
+    fn a_post_has_no_chain_of_one_that_was_taken() {
+        let [how, _] = HOWS;
+        for first in [0, u32::MAX - 1024, u32::MAX - (1024 << ROUND_BITS)] {
+            for is_pipe in [false, true] {
+                let thing = Thing::zeroed();
+                [&thing.word, &thing.other]
+                    .into_iter()
+                    .for_each(|count| count.store(first, SeqCst));
+                assert!(!is_pipe || thing.add_pipes(1).unwrap());
+                let take = || if is_pipe { thing.read(0) } else { thing.take(how) }.chain_ns;
+                // An uptime of 3 years.
+                let now_ns = 94_608_000_000_000_007;
+                (0..1024).for_each(|_| thing.post(how, now_ns, now_ns - 5));
+                assert!((0..1024).all(|_| take() == now_ns - 5), "{first}");
+                // A poster is late with its chain: the next one who comes finds that of the post 1024 before.
+                let late = thing.word.fetch_add(1, SeqCst);
+                assert_eq!((take(), thing.pending_chains().count()), (0, 0), "{first}");
+                // Then it comes, and the post 1024 behind it is late, too.
+                thing.note_chain(late, now_ns);
+                (0..1023).for_each(|_| thing.post(how, now_ns, now_ns));
+                assert!((0..1023).all(|_| take() == now_ns), "{first}");
+                thing.word.fetch_add(1, SeqCst);
+                assert_eq!((take(), thing.pending_chains().count()), (0, 0), "{first}");
+            }
+        }
+    }
+
+    #[test]
+    fn posts_without_a_place_of_their_own_have_the_later_chain() {
+        let [how, _] = HOWS;
+        let thing = Thing::zeroed();
+        (1..=3000).for_each(|at| thing.post(how, at, at));
+        assert_eq!(thing.pending_chains().count(), 1024);
+        let taken: Vec<u64> = (0..3000).map(|_| thing.take(how).chain_ns).collect();
+        assert_eq!([taken[0], taken[951], taken[952], taken[2999]], [2049, 3000, 1977, 3000]);
     }
 
     #[test]

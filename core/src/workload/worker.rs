@@ -35,8 +35,10 @@ pub struct Control {
     /// A worker goes on until it has done so many operations: those of a burst, else more than
     /// there can be, and 0 once it is to stop. One comparison for all of it in hot loops.
     until_ops: AtomicU64,
-    /// So many workers of the set, the last ones, sleep since it has fewer now.
+    /// The number of workers that rest: the last ones of the set.
     resting: AtomicU32,
+    /// How often `resting` was set. Workers that rest wait for the next time, since a number may come back.
+    changes: AtomicU32,
     /// Monotonic. Samples that end in `from..until` count.
     measure_from_ns: AtomicU64,
     measure_until_ns: AtomicU64,
@@ -145,10 +147,11 @@ impl Control {
     /// between two operations.
     pub fn set_present(&self, present: u32, slots: &[Slot]) {
         self.resting.store(slots.len() as u32 - present, Release);
+        self.changes.fetch_add(1, Release);
         // A worker waits for its CPU from here on.
         let now_ns = clock::monotonic_ns();
         slots[..present as usize].iter().for_each(|slot| slot.rest.end(now_ns));
-        futex::wake(&self.resting, i32::MAX, futex::Scope::Shared);
+        futex::wake(&self.changes, i32::MAX, futex::Scope::Shared);
     }
 
     /// Sleeps until the process ends.
@@ -251,6 +254,13 @@ impl Slot {
         self.rest.until_ns(now_ns)
     }
 
+    /// A rest of the worker, in a test that moves the clock.
+    #[cfg(test)]
+    pub fn rest_between(&self, begun_ns: u64, ended_ns: u64) {
+        self.rest.begin(begun_ns);
+        self.rest.end(ended_ns);
+    }
+
     /// When the worker had done its operations of a burst.
     pub fn done_ns(&self) -> Option<u64> {
         known(&self.done_ns)
@@ -328,22 +338,23 @@ impl Worker {
 
     /// Sleeps while the set has fewer workers.
     fn rest(&self) {
-        while let Some(resting) = self.begin_rest() {
-            futex::wait(&self.control.resting, resting, None, futex::Scope::Shared);
+        while let Some(seen) = self.begin_rest() {
+            futex::wait(&self.control.changes, seen, None, futex::Scope::Shared);
         }
         self.slot.rest.end(clock::monotonic_ns());
     }
 
-    /// The number of workers that rest, if it is one of them.
+    /// The number of changes so far, if it is one of those that rest until the next one.
     fn begin_rest(&self) -> Option<u32> {
-        let resting = self.control.resting.load(Acquire);
-        if self.after >= resting {
+        // First, so that a change from here on ends the wait.
+        let seen = self.control.changes.load(Acquire);
+        if self.after >= self.control.resting.load(Acquire) {
             return None;
         }
         self.slot.rest.begin(clock::monotonic_ns());
         // A latency under way would be as long as the rest.
         (0..MAX_HISTOGRAMS).for_each(|index| self.forget(index));
-        Some(resting)
+        Some(seen)
     }
 
     /// When its last rest ended; 0: it had none.
@@ -613,6 +624,25 @@ mod tests {
         assert_eq!([0, 1, 2].map(grows), [0, 0, 7]);
         assert!(slots[1].rested_ns(now_ns) > 0 && slots[1].rest.ended_ns() < now_ns);
         group.stop();
+    }
+
+    #[test]
+    fn a_rest_that_others_ended_and_began_again_is_begun_again() {
+        let control: &Control = shared::leak().unwrap();
+        let slots: &[Slot] = shared::leak_slice(2).unwrap();
+        let worker = Worker::new(control, &slots[1], Recorders::new(0).unwrap(), 1).before(0);
+        control.set_present(1, slots);
+        let seen = worker.begin_rest().unwrap();
+        // Both before it sleeps: as many workers rest as before, and its rest has ended.
+        control.set_present(2, slots);
+        control.set_present(1, slots);
+        let at_once = |seen| futex::wait(&control.changes, seen, Some(1), futex::Scope::Shared);
+        assert!(at_once(seen), "it does not sleep");
+        assert!(worker.rest_ended_ns() > 0);
+        let seen = worker.begin_rest().unwrap();
+        let now_ns = clock::monotonic_ns();
+        assert_eq!(slots[1].rested_ns(now_ns + 7) - slots[1].rested_ns(now_ns), 7, "it rests");
+        assert!(!at_once(seen));
     }
 
     #[test]

@@ -148,6 +148,17 @@ impl Phase {
     }
 }
 
+/// The way of a worker to its steps and from them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Course {
+    /// A fork starts it.
+    pub is_forked: bool,
+    /// It sleeps before its first step.
+    pub is_delayed: bool,
+    /// The number of its loops is given.
+    pub has_loops: bool,
+}
+
 /// All steps of a worker.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Script {
@@ -309,8 +320,13 @@ impl Script {
     }
 
     /// Whether a chain of wakeups may end at its workers: one is woken by a post, or by a fork that starts it, and then
-    /// waits again without waking another one.
-    pub fn ends_chains(&self, is_forked: bool) -> bool {
+    /// waits again, or has done its loops, without waking another one.
+    pub fn ends_chains(&self, course: Course) -> bool {
+        let Course { is_forked, is_delayed, has_loops } = course;
+        // It sleeps before its first step.
+        if is_forked && is_delayed {
+            return true;
+        }
         let has_parts = self.phases.iter().any(|phase| phase.part.is_some());
         let ends = |steps: &mut dyn Iterator<Item = &Step>, comes_again: bool| {
             let mut is_woken = is_forked;
@@ -331,7 +347,7 @@ impl Script {
         if has_parts {
             return self.phases.iter().any(|part| ends(&mut part.steps.iter(), false));
         }
-        ends(&mut self.steps().chain(self.steps()), !is_forked)
+        ends(&mut self.steps().chain(self.steps()), !is_forked && !has_loops)
     }
 
     /// Whether its workers read this thing, as a pipe.

@@ -28,7 +28,7 @@ use super::{
     Latency, Load, Measured, Request, Role, Slot, Spec, UnderWay, Worker, Workload, WorkloadError,
     params,
 };
-use language::MAX_STEP_NS;
+use language::{Course, MAX_STEP_NS};
 pub use language::{
     MAX_NAME_BYTES as MAX_STEP_NAME_BYTES, MAX_STEP_NS as MAX_STEP_TIME_NS, MAX_STEPS,
     MAX_TIMES as MAX_STEP_TIMES, Phase, Script, Step, TimerPlace, Times, is_name as is_step_name,
@@ -160,10 +160,12 @@ impl Workload for Steps {
             delay_ns: params::duration_ns(params, DELAY)?,
             memory_bytes: params::bytes(params, "memory")?,
             forked: forked(params)?.map(str::to_string),
+            course: course(params),
             count: request.count,
             pool: request.pool.cpus.clone(),
             speed: *speed,
             things: OnceLock::new(),
+            pending: OnceLock::new(),
         }))
     }
 
@@ -177,24 +179,22 @@ impl Workload for Steps {
     }
 
     fn histograms(&self, params: &Params) -> &'static [Latency] {
-        let is_forked = forked(params).is_ok_and(|name| name.is_some());
-        let has_chains = script(params).is_ok_and(|script| script.ends_chains(is_forked));
+        let has_chains = script(params).is_ok_and(|script| script.ends_chains(course(params)));
         if has_chains { SPEC.histograms } else { &SPEC.histograms[..CHAIN] }
     }
 
     fn metrics(&self, params: &Params) -> Vec<MetricKind> {
-        let is_forked = forked(params).is_ok_and(|name| name.is_some());
-        let own = script(params).map(|script| own_metrics(&script, is_forked));
+        let own = script(params).map(|script| own_metrics(&script, course(params)));
         own.unwrap_or_default().into_iter().map(|spec| spec.kind()).collect()
     }
 }
 
 /// The metrics of [`Spec::metrics`] that workers with these steps have.
-fn own_metrics(script: &Script, is_forked: bool) -> Vec<MetricSpec> {
+fn own_metrics(script: &Script, course: Course) -> Vec<MetricSpec> {
     let has = |is_it: fn(&Step) -> bool| script.steps().any(is_it);
     let has_timers = has(|step| matches!(step, Step::Timer { .. }));
     let runs = has(|step| matches!(step, Step::Burn(_) | Step::Spin(_)));
-    let ends_chains = script.ends_chains(is_forked);
+    let ends_chains = script.ends_chains(course);
     let all =
         [(MISS_RATIO, has_timers), (SLACK, has_timers), (C_DURATION, runs), (CHAINS, ends_chains)];
     all.into_iter().filter(|(_, is_there)| *is_there).map(|(spec, _)| spec).collect()
@@ -244,6 +244,15 @@ fn forked(params: &Params) -> Result<Option<&str>, WorkloadError> {
     }
 }
 
+/// How its workers come to the steps and leave them.
+fn course(params: &Params) -> Course {
+    Course {
+        is_forked: params.contains_key("forked"),
+        is_delayed: params::duration_ns(params, DELAY).is_ok_and(|delay_ns| delay_ns > 0),
+        has_loops: params.contains_key("loops"),
+    }
+}
+
 struct Set {
     script: Script,
     order: Option<Order>,
@@ -254,16 +263,34 @@ struct Set {
     delay_ns: u64,
     memory_bytes: u64,
     forked: Option<String>,
+    course: Course,
     count: u32,
     pool: CpuSet,
     speed: Speed,
     /// In the order of the script; then those by which its workers are started.
     things: OnceLock<(Vec<&'static Thing>, Option<[&'static Thing; 2]>)>,
+    /// The things whose posts that nobody has taken count here.
+    pending: OnceLock<Vec<&'static Thing>>,
 }
 
 impl Set {
     fn ends_chains(&self) -> bool {
-        self.script.ends_chains(self.forked.is_some())
+        self.script.ends_chains(self.course)
+    }
+
+    /// The things that its workers take from, for whose posts chains end here and no set before it counts them.
+    fn counted(
+        &self,
+        things: &[&'static Thing],
+        starters: Option<[&'static Thing; 2]>,
+    ) -> Vec<&'static Thing> {
+        if !self.ends_chains() {
+            return Vec::new();
+        }
+        let is_taken = |at: &usize| self.script.steps().any(|step| *step == Step::Take(*at));
+        let taken = (0..things.len()).filter(is_taken).map(|at| things[at]);
+        let taken = taken.chain(starters.map(|[fork, _]| fork));
+        taken.filter(|thing| thing.is_first_to_count()).collect()
     }
 
     /// Opens those of the pipes that its workers read.
@@ -305,6 +332,7 @@ impl Load for Set {
         let semaphores =
             semaphores.filter(|((sort, _), _)| matches!(sort, Sort::Semaphore | Sort::Pipe));
         semaphores.for_each(|(_, thing)| thing.touch());
+        _ = self.pending.set(self.counted(&own, starters));
         _ = self.things.set((own, starters));
         Ok(())
     }
@@ -352,11 +380,9 @@ impl Load for Set {
 
     fn under_way(&self, index: usize, slot: &Slot, found: &mut UnderWay) {
         slot.begun().for_each(|(histogram, begun_ns)| found.add(histogram, begun_ns));
-        let Some((things, starters)) = self.things.get().filter(|_| index == 0) else { return };
-        let is_taken = |at: &usize| self.script.steps().any(|step| *step == Step::Take(*at));
-        let taken = (0..things.len()).filter(is_taken).map(|at| things[at]);
-        let taken = taken.chain(starters.map(|[fork, _]| fork));
-        taken.flat_map(Thing::pending_chains).for_each(|begun_ns| found.add(CHAIN, begun_ns));
+        let pending = self.pending.get().filter(|_| index == 0).into_iter().flatten();
+        let begun = pending.flat_map(|thing| thing.pending_chains());
+        begun.for_each(|begun_ns| found.add(CHAIN, begun_ns));
     }
 
     fn metrics(&self, measured: &Measured) -> Vec<Metric> {
@@ -375,7 +401,7 @@ impl Load for Set {
             }
             _ => mean(count(MISSED), timers, "timer"),
         };
-        let own = own_metrics(&self.script, self.forked.is_some());
+        let own = own_metrics(&self.script, self.course);
         own.iter().map(|spec| spec.reading(value(spec))).collect()
     }
 }

@@ -175,7 +175,7 @@ impl<'a, M: Machine> Player<'a, M> {
     fn play_phase(&mut self, phase: &Phase) -> Result<bool, WorkloadError> {
         let mut done = 0;
         while phase.times.is_none_or(|times| done < times) {
-            if !self.worker.running() {
+            if !self.running() {
                 return Ok(false);
             }
             self.pass += 1;
@@ -196,7 +196,7 @@ impl<'a, M: Machine> Player<'a, M> {
         seed: u64,
     ) -> Result<(), WorkloadError> {
         self.seed = seed;
-        while self.worker.running() {
+        while self.running() {
             let begun_ns = self.machine.now_ns();
             self.worker.begin(PASS, begun_ns);
             let mut next = order.next(cursors);
@@ -212,6 +212,16 @@ impl<'a, M: Machine> Player<'a, M> {
             self.end_pass(begun_ns);
         }
         Ok(())
+    }
+
+    /// Whether it goes on with another pass. No chain goes on over a rest.
+    #[inline]
+    fn running(&mut self) -> bool {
+        let goes_on = self.worker.running();
+        if self.chain.begun_ns < self.worker.rest_ended_ns() {
+            self.chain = Chain::default();
+        }
+        goes_on
     }
 
     #[inline]
@@ -323,7 +333,7 @@ impl<'a, M: Machine> Player<'a, M> {
 
     /// A timer that was due at this moment begins a chain.
     #[inline]
-    fn begin_chain(&mut self, due_ns: u64) {
+    pub fn begin_chain(&mut self, due_ns: u64) {
         self.chain = Chain { begun_ns: due_ns, ..Chain::default() };
     }
 
@@ -342,7 +352,8 @@ impl<'a, M: Machine> Player<'a, M> {
         self.begin_chain(due_ns);
     }
 
-    /// A timer whose expiry has passed is missed: it counts from here, unless it is absolute.
+    /// A timer whose expiry has passed is missed: it counts from here, unless it is absolute. One that expired in a rest
+    /// of its worker counts from the rest's end, as at first from the worker's start.
     #[inline]
     fn await_timer(&mut self, timer: TimerPlace, period_ns: u64, absolute: bool, now_ns: u64) {
         let last_ns = match timer {
@@ -350,7 +361,12 @@ impl<'a, M: Machine> Player<'a, M> {
             TimerPlace::Shared(shared) => &self.things[shared].moment_ns,
         };
         _ = last_ns.compare_exchange(0, self.first_ns, Relaxed, Relaxed);
-        let due_ns = last_ns.fetch_add(period_ns, Relaxed) + period_ns;
+        let mut due_ns = last_ns.fetch_add(period_ns, Relaxed) + period_ns;
+        let rest_ended_ns = self.worker.rest_ended_ns();
+        if due_ns < rest_ended_ns {
+            due_ns = rest_ended_ns + period_ns;
+            last_ns.store(due_ns, Relaxed);
+        }
         self.worker.count(TIMERS, 1);
         if now_ns < due_ns {
             self.worker.count(EARLY_NS, due_ns - now_ns);

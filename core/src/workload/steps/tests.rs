@@ -75,9 +75,23 @@ fn play_among(
     delay_ns: u64,
     stolen_ns: &[u64],
 ) -> Played {
+    play_by(all, from_ns, steps, stolen_ns, |player, _| {
+        player.begin(from_ns, delay_ns);
+        player.play(loops).unwrap()
+    })
+}
+
+/// As the test plays it, with the worker's slot.
+fn play_by(
+    all: &Things,
+    from_ns: u64,
+    steps: &[&str],
+    stolen_ns: &[u64],
+    by: impl FnOnce(&mut Player<Virtual>, &Slot) -> bool,
+) -> Played {
     let log = Log::default();
     let script = language::Script::read(steps).unwrap();
-    let ends_chains = script.ends_chains(false);
+    let ends_chains = script.ends_chains(Course::default());
     let memory = SetMemory::opened(1, if ends_chains { 3 } else { 2 }, 0);
     let SetMemory { slots, recorders, .. } = memory;
     let worker = memory.worker(0);
@@ -99,8 +113,7 @@ fn play_among(
         log: Some(&log),
     };
     let mut player = Player::new(machine, &worker, &parts).unwrap();
-    player.begin(from_ns, delay_ns);
-    let ended = player.play(loops).unwrap();
+    let ended = by(&mut player, &slots[0]);
     drop(player);
     Played {
         log: log.into_inner(),
@@ -140,6 +153,32 @@ fn a_missed_timer_counts_from_then_on_unless_it_is_absolute() {
     let absolute = play(&["burn 10ms", "timer t 20ms absolute"], Some(6), 0, &stolen);
     assert_eq!(burns_ms(&absolute), [0, 20, 40, 80, 90, 100]);
     assert_eq!(absolute.slot.counters()[..4], [6, 3, 30 * MS, 30 * MS], "at 60, 80 and 100");
+}
+
+#[test]
+fn a_timer_that_expired_in_a_rest_counts_from_its_end_and_no_chain_goes_on_over_it() {
+    let all = Things::default();
+    let steps = ["burn 5ms", "post s", "timer 20ms"];
+    let played = play_by(&all, MS, &steps, &[], |player, slot| {
+        player.begin(MS, 0);
+        let mut rested = |ended_ms: u64| {
+            let begun_ns = player.machine.now_ns();
+            slot.rest_between(begun_ns, ended_ms * MS);
+            player.machine.now_ns.set(ended_ms * MS);
+            // `play` has left the chain at its end; between two passes a worker still has it.
+            player.begin_chain(begun_ns);
+            player.play(Some(2)).unwrap()
+        };
+        // The second one has no expiry in it.
+        rested(3_001) && rested(3_042)
+    });
+    assert_eq!(burns_ms(&played), [3_000, 3_020, 3_041, 3_060]);
+    assert_eq!(played.slot.counters()[..4], [4, 0, (15 + 15 + 14 + 15) * MS, 0]);
+    let how = Use { scope: Scope::Private, inherits: false };
+    let posts = all.named(Sort::Semaphore, "s", how).unwrap();
+    let mut chains = [0; 4].map(|_| posts.take(how).chain_ns);
+    chains.iter_mut().for_each(|begun_ns| *begun_ns /= MS);
+    assert_eq!(chains, [0, 3_021, 0, 3_061]);
 }
 
 #[test]
@@ -189,22 +228,61 @@ fn a_chain_lasts_from_its_timer_to_the_last_one_who_is_woken() {
 
 #[test]
 fn chains_end_where_a_worker_waits_again_and_woke_nobody() {
-    let cases: &[(&[&str], bool, bool)] = &[
-        (&["burn 1ms", "timer 5ms", "post s"], false, false),
-        (&["take s", "burn 1ms"], false, true),
-        (&["take s", "burn 1ms", "post t"], false, false),
-        (&["take s", "take t", "post u"], false, true),
-        (&["burn 1ms", "post t", "take s"], false, false),
-        (&["sleep 1ms", "post t", "take s"], false, true),
-        (&["part a", "take s", "post t", "part b", "read t"], false, true),
-        (&["part a", "take s", "post t", "part b", "sleep 1ms"], false, false),
-        (&["burn 1ms"], true, true),
-        (&["fork f"], true, false),
+    let plain = Course::default();
+    let forked = Course { is_forked: true, ..plain };
+    let delayed = Course { is_delayed: true, ..plain };
+    let looped = Course { has_loops: true, ..plain };
+    let both = Course { is_forked: true, ..delayed };
+    let cases: &[(&[&str], Course, bool)] = &[
+        (&["burn 1ms", "timer 5ms", "post s"], plain, false),
+        (&["take s", "burn 1ms"], plain, true),
+        (&["take s", "burn 1ms", "post t"], plain, false),
+        (&["take s", "take t", "post u"], plain, true),
+        (&["burn 1ms", "post t", "take s"], plain, false),
+        (&["sleep 1ms", "post t", "take s"], plain, true),
+        (&["part a", "take s", "post t", "part b", "read t"], plain, true),
+        (&["part a", "take s", "post t", "part b", "sleep 1ms"], plain, false),
+        (&["burn 1ms"], forked, true),
+        (&["fork f"], forked, false),
+        (&["fork f"], delayed, false),
+        (&["fork f"], both, true),
+        (&["burn 1ms", "post t", "take s"], looped, true),
+        (&["take s", "post t"], looped, false),
     ];
-    for (steps, is_forked, ends) in cases {
+    for (steps, course, ends) in cases {
         let script = language::Script::read(steps).unwrap();
-        assert_eq!(script.ends_chains(*is_forked), *ends, "{steps:?}");
+        assert_eq!(script.ends_chains(*course), *ends, "{steps:?}, {course:?}");
     }
+    let has_chains = |more: &[(&str, Raw)]| {
+        let params = steps_params(&["post t", "take s"], more);
+        let load = Steps.prepare(&request(&params, 1)).unwrap();
+        let names = load.metrics(&Measured::default()).into_iter().map(|metric| metric.kind.name);
+        (Steps.histograms(&params).len() > CHAIN, names.collect::<Vec<_>>() == ["chains"])
+    };
+    let (fork, delay) = (Raw::Text("f".to_string()), Raw::Text("1ms".to_string()));
+    assert_eq!(has_chains(&[]), (false, false));
+    assert_eq!(has_chains(&[("delay", delay.clone())]), (false, false));
+    assert_eq!(has_chains(&[("loops", Raw::Int(2))]), (true, true));
+    assert_eq!(has_chains(&[("forked", fork), ("delay", delay)]), (true, true));
+}
+
+#[test]
+fn a_post_that_nobody_takes_counts_at_one_set_at_which_chains_end() {
+    let things = Things::default();
+    let how = Use { scope: Scope::Private, inherits: false };
+    let load = |steps: &[&str]| {
+        let load = Steps.prepare(&request(&steps_params(steps, &[]), 1)).unwrap();
+        load.meet(&things).unwrap();
+        load
+    };
+    let goes_on = load(&["take s", "post t"]);
+    let takers = [load(&["take s", "burn 1ms"]), load(&["take s", "take u"])];
+    for name in ["s", "u"] {
+        things.named(Sort::Semaphore, name, how).unwrap().post(how, 5, 5);
+    }
+    let memory = SetMemory::new(2, 3);
+    let pending = |load: &dyn Load| memory.under_way(load, 100)[CHAIN].total();
+    assert_eq!((pending(&*goes_on), takers.each_ref().map(|load| pending(&**load))), (0, [1, 1]));
 }
 
 #[test]
