@@ -1128,7 +1128,6 @@ fn a_hunt_finds_each_wrong_scheduler_and_keeps_its_case_when_it_is_interrupted()
         let own = &progress[format!("debian:6.18 with {scx}, 4x2,6x3,8x2t2, seed 1")];
         let case = &own["unfinished"][0];
         assert_eq!((&own["scenarios"], &case["number"]), (&json!(16), &json!(1)), "{progress}");
-        assert!(case["stored"].is_string(), "{progress}");
     }
     let console = fs::read_to_string(laboratory.path("stray/hunt-1.log")).unwrap();
     assert!(console.contains("schedlab_stray\" disabled"), "{console}");

@@ -95,6 +95,8 @@ pub struct JudgedRuns {
     all: u32,
     /// The gravest rule that each breaks.
     found: Vec<Judged>,
+    /// Runs that break each rule, whatever else they break.
+    broken: BTreeMap<&'static str, u32>,
     /// How near the runs come to the bound of each rule.
     nearest: BTreeMap<&'static str, f64>,
     /// Why the first run without a result has none, where no rule is about that.
@@ -115,40 +117,48 @@ impl JudgedRuns {
     }
 
     fn add(&mut self, run: &WatchedRun) {
-        self.all += 1;
-        match judge(run) {
-            Ok(judged) => {
-                for own in &judged {
-                    let largest = self.nearest.entry(own.rule.name()).or_default();
-                    *largest = own.judgement.distance.max(*largest);
-                }
-                let broken = broken(judged);
-                if let Some(own) = &broken
-                    && !matches!(run.outcome, Outcome::Done { .. })
-                {
-                    self.gave_up.get_or_insert((own.rule.name(), own.text.clone()));
-                }
-                self.found.extend(broken);
-            }
-            Err(reason) => _ = self.failed.get_or_insert(reason),
-        }
+        self.add_judged(judge(run), matches!(run.outcome, Outcome::Done { .. }));
     }
 
-    /// The rule that most runs break, and the gravest of these.
+    /// `is_done`: the run has a result.
+    fn add_judged(&mut self, judged: Result<Vec<Judged>, String>, is_done: bool) {
+        self.all += 1;
+        let judged = match judged {
+            Ok(judged) => judged,
+            Err(reason) => {
+                self.failed.get_or_insert(reason);
+                return;
+            }
+        };
+        for own in &judged {
+            let largest = self.nearest.entry(own.rule.name()).or_default();
+            *largest = own.judgement.distance.max(*largest);
+            *self.broken.entry(own.rule.name()).or_default() +=
+                u32::from(own.judgement.is_broken());
+        }
+        let gravest = broken(judged);
+        if let Some(own) = gravest.as_ref().filter(|_| !is_done) {
+            self.gave_up.get_or_insert((own.rule.name(), own.text.clone()));
+        }
+        self.found.extend(gravest);
+    }
+
+    /// The rule that is the gravest broken one of most runs, and the gravest of these.
     pub fn main_rule(&self) -> Option<&'static str> {
         let count = |name: &&str| self.found.iter().filter(|own| own.rule.name() == *name).count();
         let names = registry().iter().rev().map(|rule| rule.name());
         names.filter(|name| count(name) > 0).max_by_key(count)
     }
 
-    /// The runs that break this rule. `Err`: why a run has no result, where the rule is not about that.
+    /// The runs that break this rule, whatever else they break. `Err`: why a run has no result, where the rule is not
+    /// about that.
     pub fn count(&self, rule: &str) -> Result<Count, String> {
         let gave_up = self.gave_up.iter().find(|(own, _)| *own != rule).map(|(_, text)| text);
         match self.failed.as_ref().or(gave_up) {
             Some(reason) => Err(reason.clone()),
             None => {
-                let held = self.found.iter().filter(|own| own.rule.name() == rule).count();
-                Ok(Count { held: held as u32, runs: self.all })
+                let held = self.broken.get(rule).copied().unwrap_or_default();
+                Ok(Count { held, runs: self.all })
             }
         }
     }
@@ -240,6 +250,54 @@ fn outcome(found: &[Judged], nearest: &BTreeMap<&str, f64>, runs: u32) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A run that breaks these rules, and comes near the bound of another one.
+    fn breaks(rules: &[&str]) -> Result<Vec<Judged>, String> {
+        let judged = registry().iter().filter_map(|rule| {
+            let distance = match rule.name() {
+                name if rules.contains(&name) => 1.2,
+                "accounting" => 0.9,
+                _ => return None,
+            };
+            let mut own = Judged::invented(distance);
+            own.rule = *rule;
+            Some(own)
+        });
+        Ok(judged.collect())
+    }
+
+    #[test]
+    fn a_run_that_breaks_a_graver_rule_too_still_counts() {
+        let runs_of = |rules: &[&str]| {
+            let mut runs = JudgedRuns::default();
+            (0..8).for_each(|_| runs.add_judged(breaks(rules), true));
+            runs
+        };
+        let [base, patched] = [&["fair shares"][..], &["starvation", "fair shares"]].map(runs_of);
+        let rule = base.main_rule().unwrap();
+        assert_eq!((rule, patched.main_rule()), ("fair shares", Some("starvation")));
+        let all = Ok(Count { held: 8, runs: 8 });
+        assert_eq!([&base, &patched].map(|runs| runs.count(rule)), [all.clone(), all.clone()]);
+        assert_eq!(patched.count("starvation"), all);
+        let none = Ok(Count { held: 0, runs: 8 });
+        assert_eq!(
+            ["accounting", "bandwidth"].map(|rule| patched.count(rule)),
+            [none.clone(), none]
+        );
+        let text = "accounting comes to 0.90 of its bound; starvation in 8 of 8 runs";
+        assert!(patched.to_string().starts_with(text), "{patched}");
+    }
+
+    #[test]
+    fn a_run_without_a_result_counts_for_the_rule_that_is_about_it() {
+        let mut runs = JudgedRuns::default();
+        runs.add_judged(breaks(&["kernel words"]), false);
+        assert_eq!(runs.count("kernel words"), Ok(Count { held: 1, runs: 1 }));
+        assert!(runs.count("fair shares").is_err());
+        let mut runs = JudgedRuns::default();
+        runs.add_judged(Err("no guest".to_string()), false);
+        assert_eq!(runs.count("kernel words"), Err("no guest".to_string()));
+    }
 
     #[test]
     fn the_rules_can_judge_every_case() {

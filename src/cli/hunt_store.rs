@@ -56,6 +56,21 @@ impl Unfinished {
     }
 }
 
+#[cfg(test)]
+impl Unfinished {
+    /// A case without tasks.
+    pub fn invented(number: u32, rule: &str) -> Unfinished {
+        Unfinished {
+            number,
+            rule: rule.to_string(),
+            differs: false,
+            kernel: "debian:6.18".to_string(),
+            machine: "4x2".to_string(),
+            case: Case { sets: Vec::new(), offline: None },
+        }
+    }
+}
+
 /// A number alone where no case is unfinished.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
@@ -123,22 +138,29 @@ impl Progress {
         self.done.get(&self.arguments).map_or(Vec::new(), |own| own.unfinished.clone())
     }
 
-    /// The same case, if it is unfinished.
+    /// The same case, if it is unfinished and its file is no other one's.
     pub fn known(&self, case: &Unfinished) -> Option<Unfinished> {
-        self.unfinished().into_iter().find(|own| own.is_same(case))
+        let own = self.unfinished().into_iter().find(|own| own.is_same(case))?;
+        let is_alone = self.numbers().filter(|number| *number == own.number).count() == 1;
+        is_alone.then_some(own)
     }
 
-    /// Keeps an unfinished case, in place of one with its number.
+    /// The numbers of the unfinished cases of all hunts into the folder.
+    pub fn numbers(&self) -> impl Iterator<Item = u32> {
+        self.done.values().flat_map(|done| &done.unfinished).map(|own| own.number)
+    }
+
+    /// Keeps an unfinished case, in place of the same one.
     pub fn keep(&mut self, case: Unfinished) -> Result<(), Failure> {
         let own = self.done.entry(self.arguments.clone()).or_default();
-        own.unfinished.retain(|other| other.number != case.number);
+        own.unfinished.retain(|other| !other.is_same(&case));
         own.unfinished.push(case);
         self.save()
     }
 
-    pub fn finish(&mut self, number: u32) -> Result<(), Failure> {
+    pub fn finish(&mut self, case: &Unfinished) -> Result<(), Failure> {
         let own = self.done.entry(self.arguments.clone()).or_default();
-        own.unfinished.retain(|other| other.number != number);
+        own.unfinished.retain(|other| !other.is_same(case));
         self.save()
     }
 
@@ -184,14 +206,7 @@ mod tests {
     fn an_unfinished_case_is_known_until_it_is_finished() {
         let dir = tempfile::tempdir().unwrap();
         let open = |arguments: &str| Progress::open(dir.path(), arguments.to_string()).unwrap();
-        let case = |number, rule: &str| Unfinished {
-            number,
-            rule: rule.to_string(),
-            differs: false,
-            kernel: "debian:6.18".to_string(),
-            machine: "4x2".to_string(),
-            case: Case { sets: Vec::new(), offline: None },
-        };
+        let case = Unfinished::invented;
         let mut first = open("seed 1");
         first.write(16).unwrap();
         first.keep(case(1, "starvation")).unwrap();
@@ -203,7 +218,30 @@ mod tests {
         assert_eq!(known, Some(case(1, "starvation")), "by what it is, not by its number");
         assert_eq!(again.known(&case(1, "bandwidth")), None);
         assert_eq!(open("seed 2").unfinished(), []);
-        again.finish(1).unwrap();
+        again.finish(&case(1, "starvation")).unwrap();
         assert_eq!(open("seed 1").unfinished(), [case(2, "fair shares")]);
+    }
+
+    #[test]
+    fn unfinished_cases_of_one_number_do_not_replace_each_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = |arguments: &str| Progress::open(dir.path(), arguments.to_string()).unwrap();
+        let mut first = open("seed 1");
+        first.keep(Unfinished::invented(1, "starvation")).unwrap();
+        let mut other = open("seed 2");
+        other.keep(Unfinished::invented(1, "bandwidth")).unwrap();
+        other.keep(Unfinished::invented(1, "fair shares")).unwrap();
+        other.keep(Unfinished::invented(4, "accounting")).unwrap();
+        assert_eq!(other.unfinished().len(), 3);
+        assert_eq!(other.numbers().collect::<Vec<u32>>(), [1, 1, 1, 4]);
+        let known = |rule: &str| other.known(&Unfinished::invented(0, rule)).map(|own| own.number);
+        let rules = ["bandwidth", "fair shares", "accounting"];
+        assert_eq!(rules.map(known), [None, None, Some(4)], "a file has one case");
+        // It gets a number of its own.
+        other.keep(Unfinished::invented(2, "bandwidth")).unwrap();
+        assert_eq!(other.numbers().collect::<Vec<u32>>(), [1, 1, 4, 2]);
+        other.finish(&Unfinished::invented(1, "fair shares")).unwrap();
+        assert_eq!(open("seed 1").unfinished(), [Unfinished::invented(1, "starvation")]);
+        assert!(open("seed 1").known(&Unfinished::invented(0, "starvation")).is_some());
     }
 }

@@ -35,6 +35,18 @@ struct Answer {
     found: Found,
 }
 
+/// The words of a report, and how sure its ends are.
+struct Words<'a> {
+    /// The difference of the ends.
+    change: &'a str,
+    /// The header of the column that has the change of each answer.
+    column: &'static str,
+    /// The commit that is looked for.
+    commit: &'static str,
+    /// The chance that the ends are alike, where it is part of the sum.
+    ends_error: Option<f64>,
+}
+
 struct Bisection<'a> {
     args: &'a TryArgs,
     tree: &'a Path,
@@ -70,11 +82,17 @@ fn by_case(bisection: &Bisection, case: &str, commits: [&Commit; 2]) -> Result<(
     let mut runs = CaseRuns::load(bisection.args, case, bisection.stop)?;
     let kernels = [bisection.kernel(&good.id)??, bisection.kernel(&bad.id)??];
     let ends = runs.ends([(GOOD, &kernels[0]), (BAD, &kernels[1])])?;
-    ends.check()?;
+    let ends_error = Some(ends.chance_of_error()?);
     let change = runs.change(&ends.mark);
     terminal::message(&change);
     let answers = bisection.halve(good, bad, &mut |kernel| runs.commit(&ends.mark, kernel))?;
-    report(bisection.args, [&change, ends.found_words()], commits, &answers)
+    let words = Words {
+        change: &change,
+        column: "runs with the case",
+        commit: ends.commit_words(),
+        ends_error,
+    };
+    report(bisection.args, &words, commits, &answers)
 }
 
 /// The commit that changed the metric with the clearest change.
@@ -99,7 +117,13 @@ fn by_metric(bisection: &Bisection, commits: [&Commit; 2]) -> Result<(), Failure
     let change = format!("{} {}", metric(place), measured.change(&effect));
     terminal::message(&format!("{}: {change}", part(&bad.id)));
     let answers = bisection.halve(good, bad, &mut |kernel| measured.test(&mark, kernel))?;
-    report(args, [&format!("{change} from good to bad"), "first bad commit"], commits, &answers)
+    let words = Words {
+        change: &format!("{change} from good to bad"),
+        column: "against good",
+        commit: "first bad commit",
+        ends_error: None,
+    };
+    report(args, &words, commits, &answers)
 }
 
 impl Bisection<'_> {
@@ -233,16 +257,16 @@ fn named(commit: &Commit) -> String {
     format!("{} {}", part(&commit.id), shortened(&commit.title, TITLE_COLUMNS))
 }
 
-/// Every step, and the first bad commit with how sure it is.
+/// Every step, and the commit that is looked for with how sure it is.
 fn report(
     args: &TryArgs,
-    [change, found_words]: [&str; 2],
+    words: &Words,
     [good, bad]: [&Commit; 2],
     answers: &[Answer],
 ) -> Result<(), Failure> {
     let width = args.output.columns();
     let mut out = io::stdout().lock();
-    let head = format!("{change}:");
+    let head = format!("{}:", words.change);
     write!(out, "{}", table::wrapped(&head, width))?;
     for (is, commit) in [(GOOD, good), (BAD, bad)] {
         write!(out, "{}", table::wrapped(&format!("{is:5} {}", named(commit)), width))?;
@@ -255,7 +279,7 @@ fn report(
     };
     let rows: Vec<Vec<String>> = answers.iter().map(row).collect();
     if !rows.is_empty() {
-        let header = ["is", "commit", "against good", "chance of error", "title"];
+        let header = ["is", "commit", words.column, "chance of error", "title"];
         let layout = table::Columns {
             fixed: &["is", "commit", "chance of error"],
             main: "title",
@@ -265,18 +289,60 @@ fn report(
     }
     let last_bad = answers.iter().rfind(|answer| matches!(answer.found, Found::Bad { .. }));
     let first_bad = last_bad.map_or(bad, |answer| &answer.commit);
-    let skipped = answers.iter().filter(|answer| matches!(answer.found, Found::Skipped)).count();
-    let error: f64 = answers.iter().filter_map(|answer| answer.found.error()).sum();
-    let found = format!("{found_words}: {}", named(first_bad));
-    write!(out, "{}", table::wrapped(&found, width))?;
-    let sure = format!("the chances of error of all steps add up to {}", table::chance(error));
-    write!(out, "{}", table::wrapped(&sure, width))?;
-    if skipped > 0 {
-        let text = format!(
-            "{} could not be decided: one of them may be the first bad one, if it lies before this one",
-            counted(skipped, "commit")
-        );
-        write!(out, "{}", table::wrapped(&text, width))?;
+    let found: Vec<Found> = answers.iter().map(|answer| answer.found).collect();
+    for line in words.lines(&named(first_bad), &found) {
+        write!(out, "{}", table::wrapped(&line, width))?;
     }
     Ok(())
+}
+
+impl Words<'_> {
+    /// The commit that was found, how sure it is, and which others it may be.
+    fn lines(&self, commit: &str, answers: &[Found]) -> Vec<String> {
+        let steps: f64 = answers.iter().filter_map(|found| found.error()).sum();
+        let error = table::chance(steps + self.ends_error.unwrap_or_default());
+        let of = if self.ends_error.is_some() { "the ends and of all steps" } else { "all steps" };
+        let mut lines = vec![
+            format!("{}: {commit}", self.commit),
+            format!("the chances of error of {of} add up to {error}"),
+        ];
+        let skipped = answers.iter().filter(|found| matches!(found, Found::Skipped)).count();
+        if skipped > 0 {
+            let which = if skipped == 1 { "it" } else { "one of them" };
+            lines.push(format!(
+                "{} could not be decided: {which} may be the {}, if it lies before this one",
+                counted(skipped as u64, "commit"),
+                self.commit
+            ));
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_adds_the_ends_of_a_case_and_names_the_commit_that_is_looked_for() {
+        let found = [Found::Good { error: 0.001 }, Found::Skipped, Found::Bad { error: 0.002 }];
+        let metric = Words { change: "", column: "", commit: "first bad commit", ends_error: None };
+        let commit = "first commit without the case";
+        let case = Words { commit, ends_error: Some(0.06), ..metric };
+        assert_eq!(
+            metric.lines("1a", &found)[1],
+            "the chances of error of all steps add up to 0.3 %"
+        );
+        assert_eq!(
+            case.lines("1a", &found),
+            [
+                "first commit without the case: 1a",
+                "the chances of error of the ends and of all steps add up to 6.3 %",
+                "1 commit could not be decided: it may be the first commit without the case, if it lies before this one",
+            ]
+        );
+        assert_eq!(case.lines("1a", &found[..1]).len(), 2);
+        let two = metric.lines("1a", &[Found::Skipped; 2]);
+        assert!(two[2].contains(": one of them may be the first bad commit, if"), "{two:?}");
+    }
 }

@@ -167,10 +167,10 @@ impl Ends {
         }
     }
 
-    /// Fails where no commit between the ends brings or removes the case.
-    pub fn check(&self) -> Result<(), Failure> {
+    /// The chance that the ends are alike. Fails where no commit between them brings or removes the case.
+    pub fn chance_of_error(&self) -> Result<f64, Failure> {
         match self.differs.and_then(Found::error) {
-            Some(_) => Ok(()),
+            Some(error) => Ok(error),
             None => {
                 let [good, bad] = &self.shown;
                 let text = format!(
@@ -181,8 +181,8 @@ impl Ends {
         }
     }
 
-    /// The line of a bisection that names its commit.
-    pub fn found_words(&self) -> &'static str {
+    /// The commit that a bisection finds.
+    pub fn commit_words(&self) -> &'static str {
         if self.mark.is_above() {
             "first commit with the case"
         } else {
@@ -200,8 +200,7 @@ impl Answer {
             Answer::Stays => "the case still holds".to_string(),
             Answer::Nowhere => "the case holds on neither".to_string(),
             Answer::Open => {
-                "open: so few runs break the rule on one kernel that the other's may not by chance"
-                    .to_string()
+                "open: too few runs break the rule to decide between the kernels".to_string()
             }
         }
     }

@@ -14,6 +14,8 @@ pub struct Likeness {
     rule: String,
     /// Its guest has cores of several CPUs, and several nodes.
     place: [bool; 2],
+    /// CPUs are taken off in mid-run.
+    has_offline: bool,
     kinds: BTreeSet<Kind>,
 }
 
@@ -31,7 +33,7 @@ struct Kind {
     reach: Reach,
     cgroups: Vec<CgroupKind>,
     has_phase: bool,
-    /// The knobs that change in mid-run.
+    /// The knobs that change in mid-run, `cgroup`, and `count` where the number of tasks does.
     changes: BTreeSet<String>,
 }
 
@@ -61,6 +63,7 @@ impl Likeness {
         Likeness {
             rule: rule.to_string(),
             place: [plan.lab.threads, plan.lab.nodes].map(|number| number > 1),
+            has_offline: plan.works.iter().any(|work| !work.offline.is_empty()),
             kinds: plan.works.iter().flat_map(of_work).collect(),
         }
     }
@@ -85,7 +88,8 @@ impl Kind {
         };
         let changes = set.changes.iter().flat_map(|change| {
             let group = change.cgroup.as_ref().map(|_| "cgroup".to_string());
-            change.knobs.keys().cloned().chain(group)
+            let count = change.count.map(|_| "count".to_string());
+            change.knobs.keys().cloned().chain(group).chain(count)
         });
         Kind {
             workload: set.workload.clone(),

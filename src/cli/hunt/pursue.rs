@@ -1,5 +1,6 @@
 //! A case that broke a rule: it is confirmed alone, made smaller, explained and written as a plan.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -18,7 +19,7 @@ use crate::sys::replace::replace;
 
 use super::super::hunt_differ::{contrast, differing};
 use super::super::hunt_run::{Fault, Judged, NEAR, distances, judge, print, trace, watcher};
-use super::super::hunt_store::{Unfinished, store_case};
+use super::super::hunt_store::{Progress, Unfinished, store_case};
 use super::super::{Failure, terminal};
 use super::{Found, Hunt, TITLE};
 
@@ -48,15 +49,15 @@ impl Hunt<'_> {
     pub(super) fn pursue(&mut self, case: &Case, fault: Fault) -> Result<bool, Failure> {
         let Some(mut held) = self.alone(case, fault)? else { return Ok(false) };
         let first = self.target().place;
-        let new = Unfinished {
-            number: self.free_number()?,
+        let own = Unfinished {
+            number: 0,
             rule: fault.rule().to_string(),
             differs: matches!(fault, Fault::Differs(_)),
             kernel: self.target().kernel.to_string(),
             machine: first.machine.to_string(),
             case: case.clone(),
         };
-        let own = self.progress.known(&new).unwrap_or(new);
+        let own = self.numbered(own)?;
         let path = self.output.join(format!("hunt-{}.toml", own.number));
         self.write(&path, &mut held, case, fault)?;
         self.progress.keep(own.clone())?;
@@ -76,6 +77,7 @@ impl Hunt<'_> {
             let (Some(rule), Some(at), Ok(machine)) = (rule, at, own.machine.parse()) else {
                 continue;
             };
+            let own = self.numbered(own)?;
             terminal::message(&format!("this goes on with hunt-{}.toml", own.number));
             let fault = if own.differs { Fault::Differs(rule) } else { Fault::Broken(rule) };
             let first = self.target().place;
@@ -88,7 +90,7 @@ impl Hunt<'_> {
             }
             if !holds {
                 terminal::message(&format!("hunt-{}.toml does not hold here", own.number));
-                self.progress.finish(own.number)?;
+                self.progress.finish(&own)?;
             }
         }
         Ok(())
@@ -223,7 +225,7 @@ impl Hunt<'_> {
         let found = Found { fault, case, place: self.target().place };
         if self.found.contains(&found) {
             remove(path)?;
-            return self.progress.finish(own.number);
+            return self.progress.finish(&own);
         }
         let case = found.case.clone();
         self.found.push(found);
@@ -233,7 +235,7 @@ impl Hunt<'_> {
             format!("{file}, hunted with --seed {seed}: {}. It needs {case}", held.judged.text);
         store_case(held.text.clone(), note)?;
         match is_least {
-            true => self.progress.finish(own.number)?,
+            true => self.progress.finish(&own)?,
             false => self.progress.keep(own)?,
         }
         print(&self.report(path, &held, &case, fault)?)?;
@@ -319,14 +321,12 @@ impl Hunt<'_> {
         ]
     }
 
-    /// The number of a plan that the folder has not, nor a console next to it.
-    fn free_number(&self) -> Result<u32, Failure> {
-        let is_free = |number: &u32| {
-            ["toml", "log"]
-                .iter()
-                .all(|end| !self.output.join(format!("hunt-{number}.{end}")).exists())
-        };
-        (1..).find(is_free).ok_or_else(|| Failure::here("the folder is full of cases", "-o FOLDER"))
+    /// A case with the number of its file: the one that it had when it was interrupted, or a free one.
+    fn numbered(&self, case: Unfinished) -> Result<Unfinished, Failure> {
+        match self.progress.known(&case) {
+            Some(known) => Ok(known),
+            None => Ok(Unfinished { number: free_number(&self.output, &self.progress)?, ..case }),
+        }
     }
 
     /// The candidates that have the fault with any seed, in their order.
@@ -442,6 +442,17 @@ impl Hunt<'_> {
     }
 }
 
+/// The number of a plan that the folder has not, nor a console next to it, and that no unfinished case has: a hunt goes
+/// on in its file, also where that was moved away.
+fn free_number(folder: &Path, progress: &Progress) -> Result<u32, Failure> {
+    let taken: BTreeSet<u32> = progress.numbers().collect();
+    let is_free = |number: &u32| {
+        let exists = |end: &&str| folder.join(format!("hunt-{number}.{end}")).exists();
+        !taken.contains(number) && !["toml", "log"].iter().any(|end| exists(&end))
+    };
+    (1..).find(is_free).ok_or_else(|| Failure::here("the folder is full of cases", "-o FOLDER"))
+}
+
 /// The cases that come with schedlab, break this rule and are like a plan.
 fn like_known(rule: &str, text: &str) -> Vec<&'static str> {
     let likeness = |rule: &str, text: &str| {
@@ -539,6 +550,35 @@ mod tests {
         assert_eq!(like_known(rule, "no plan"), [""; 0]);
         let words = known_words(&["a", "b"]);
         assert!(words.starts_with(" It looks like a and b (schedlab list cases): "), "{words}");
+    }
+
+    #[test]
+    fn a_case_is_not_like_one_whose_number_of_tasks_or_of_cpus_changes() {
+        let known = plan::builtin("idle-own-cpu").unwrap().text;
+        let rule = "work conservation";
+        let offline = format!("{known}[[workload.offline]]\nat = \"500ms\"\ncpus = \"2\"\n");
+        let set = format!(
+            "{known}[[workload.set]]\nuse = \"spin\"\nname = \"more\"\ncount = 2\nknobs = {{ affinity = \"0-3\" }}\n"
+        );
+        let count = format!("{set}[[workload.set.change]]\nat = \"500ms\"\ncount = 1\n");
+        let likeness = |text: &str| {
+            Likeness::new(rule, &plan::parse("case", text, None, session::known()).unwrap())
+        };
+        assert_ne!(likeness(known), likeness(&offline));
+        assert_ne!(likeness(&set), likeness(&count));
+        assert_eq!(likeness(&count), likeness(&count.replace("count = 2", "count = 3")));
+    }
+
+    #[test]
+    fn a_new_case_takes_no_number_of_an_unfinished_one_of_any_hunt() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = |arguments: &str| Progress::open(dir.path(), arguments.to_string()).unwrap();
+        open("seed 1").keep(Unfinished::invented(1, "starvation")).unwrap();
+        open("seed 2").keep(Unfinished::invented(3, "bandwidth")).unwrap();
+        assert_eq!(free_number(dir.path(), &open("seed 2")).unwrap(), 2);
+        fs::write(dir.path().join("hunt-2.toml"), "").unwrap();
+        fs::write(dir.path().join("hunt-4.log"), "").unwrap();
+        assert_eq!(free_number(dir.path(), &open("seed 3")).unwrap(), 5);
     }
 
     #[test]
