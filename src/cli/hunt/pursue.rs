@@ -448,7 +448,7 @@ fn free_number(folder: &Path, progress: &Progress) -> Result<u32, Failure> {
     let taken: BTreeSet<u32> = progress.numbers().collect();
     let is_free = |number: &u32| {
         let exists = |end: &&str| folder.join(format!("hunt-{number}.{end}")).exists();
-        !taken.contains(number) && !["toml", "log"].iter().any(|end| exists(&end))
+        !taken.contains(number) && !["toml", "log"].iter().any(exists)
     };
     (1..).find(is_free).ok_or_else(|| Failure::here("the folder is full of cases", "-o FOLDER"))
 }
