@@ -72,7 +72,7 @@ impl Lab {
     }
 
     fn tries(&self, words: &[&str]) -> Output {
-        let always = ["--plan", "./plan.toml", "--realtime", "--plain"];
+        let always = ["--plan", "./plan.toml", "--realtime"];
         self.command(&[&["try"], words, &always].concat())
     }
 
@@ -247,7 +247,7 @@ impl Lab {
 
     /// The answer of a trial by the case, which ends with this exit code.
     fn judges(&self, words: &[&str], code: i32) -> (String, String) {
-        let case = ["--case", "./case.toml", "--realtime", "--plain"];
+        let case = ["--case", "./case.toml", "--realtime"];
         let output = ended(self.command(&[&["try"], words, &case].concat()), code);
         (joined(&stdout(&output)), stderr(&output))
     }

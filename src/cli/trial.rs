@@ -85,9 +85,6 @@ pub struct TryArgs {
     /// Print the plan's text with its kernels and do nothing
     #[arg(long)]
     print: bool,
-    /// On a terminal too: a line each round, not a view of the plan
-    #[arg(long)]
-    plain: bool,
     #[command(flatten)]
     pub build: BuildOptions,
     #[command(flatten)]
@@ -132,7 +129,7 @@ impl TryArgs {
 
     /// Measures a plan without a report; returns its id.
     pub fn measure(&self, request: Request) -> Result<String, Failure> {
-        let (quiet, plain, output) = (false, self.plain, &self.output);
+        let (quiet, plain, output) = (false, false, &self.output);
         let shown = Shown { quiet, plain, events: None, needed: None, output, and_lab: false };
         match session::prepare(request)? {
             Preparation::Ready(prepared) => measuring::run_silently(*prepared, &shown),

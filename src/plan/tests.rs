@@ -11,8 +11,8 @@ use crate::variant;
 use crate::workload::{self, Load, Request, Role, Spec, Workload, WorkloadError};
 
 use super::fields::{
-    MAX_CELLS, MEASURE, PARAMETERS, PLACEMENT, SET, SET_KEYS, TOP_KEYS, VARIANT_KEYS, WORKLOAD,
-    WORKLOAD_KEYS, Words, report,
+    MAX_CELLS, MEASURE, OFFLINE, PARAMETERS, PLACEMENT, SET, SET_KEYS, TOP_KEYS, VARIANT_KEYS,
+    WORKLOAD, WORKLOAD_KEYS, Words, report,
 };
 use super::round_order;
 use super::{Known, PlanErrors, builtin, builtins, cells, embedded, json_schema, parse, read};
@@ -1304,7 +1304,7 @@ fn the_schema_names_every_key_that_the_parser_takes() {
         let spec = workload.spec();
         let parameters = if spec.runs_programs { vec![PARAMETERS, "metric"] } else { Vec::new() };
         let own = [fields(SET), fields(spec.params), parameters].concat();
-        let more = [fields(WORKLOAD), vec!["background"]].concat();
+        let more = [fields(WORKLOAD), vec!["background", OFFLINE]].concat();
         let set = [SET_KEYS.to_vec(), own.clone(), more].concat();
         let at = format!("/properties/workload/items/anyOf/{index}/properties");
         assert_eq!(keys(&at), sorted(set));
