@@ -68,7 +68,8 @@ pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
     let lab = machine::lab_of_plan(&name, &text, None, false, &args.db)?;
     let backend = make_backend(&args.backend, &lab, Mode::default(), None, false, &args.db)?;
     let environment = backend.environment();
-    let plan = plan::parse(&name, &text, Some(&environment.topology), known())?;
+    let mut plan = plan::parse(&name, &text, Some(&environment.topology), known())?;
+    plan.has_lab_durations = backend.guests().is_some_and(|(own, _)| !own.realtime);
     let again = again(args);
     let cells = plan::cells(&plan);
     metrics::check(judged.patterns(), || {

@@ -1,7 +1,7 @@
 //! A trace as who ran where and who waited: the stretches of each CPU, the waits of each task, and the time in which a
 //! CPU idled next to a task that waited and could have had it, once others had moved where it may not run there. Pure.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::model::{CpuSet, Left, Trace, TraceEvent, TraceWhat};
 
@@ -51,11 +51,43 @@ pub struct IdleSpan {
     pub cpu: u32,
     pub from_ns: u64,
     pub to_ns: u64,
-    /// Positions of those at its begin: another one may be there for a moment only.
+    /// Positions of those that waited for most of the time: another one may be there for a moment only.
     pub waiting: Vec<usize>,
     /// None of them may run there: this task may, and runs on a CPU that it would leave for them, or for the next one that
     /// moves.
     pub first: Option<usize>,
+}
+
+/// Tasks that wait, and the one that would have to move for them.
+type Waiting = (Vec<usize>, Option<usize>);
+
+/// An [`IdleSpan`] that goes on.
+#[derive(Debug, Clone)]
+struct Idle {
+    from_ns: u64,
+    /// Who waits now, and since when.
+    since_ns: u64,
+    now: Option<Waiting>,
+    times: BTreeMap<Waiting, u64>,
+}
+
+impl Idle {
+    fn enter(&mut self, at_ns: u64, next: Option<Waiting>) {
+        if self.now == next {
+            return;
+        }
+        if let Some(before) = std::mem::replace(&mut self.now, next) {
+            *self.times.entry(before).or_default() += at_ns - self.since_ns;
+        }
+        self.since_ns = at_ns;
+    }
+
+    fn end(mut self, cpu: u32, to_ns: u64) -> Option<IdleSpan> {
+        self.enter(to_ns, None);
+        let longest = self.times.into_iter().max_by_key(|(_, time_ns)| *time_ns);
+        let ((waiting, first), _) = longest?;
+        Some(IdleSpan { cpu, from_ns: self.from_ns, to_ns, waiting, first })
+    }
 }
 
 /// A task moved to a CPU.
@@ -130,7 +162,7 @@ struct Sweep<'a> {
     /// By CPU: who has it, and since when.
     current: Vec<(Occupant, u64)>,
     /// By CPU: the open span of idling next to a waiting task.
-    idle: Vec<Option<IdleSpan>>,
+    idle: Vec<Option<Idle>>,
     timeline: Timeline,
 }
 
@@ -269,14 +301,12 @@ impl<'a> Sweep<'a> {
         for cpu in 0..self.current.len() {
             let is_idle = waits && self.current[cpu].0 == Occupant::Idle;
             let (waiting, first) = if is_idle { self.could_have(cpu) } else { (Vec::new(), None) };
-            match self.idle[cpu] {
-                Some(_) if !waiting.is_empty() => {}
-                None if !waiting.is_empty() => {
-                    let (from_ns, to_ns, cpu_number) = (at_ns, at_ns, cpu as u32);
-                    let span = IdleSpan { cpu: cpu_number, from_ns, to_ns, waiting, first };
-                    self.idle[cpu] = Some(span);
-                }
-                _ => self.close_idle(cpu, at_ns),
+            if waiting.is_empty() {
+                self.close_idle(cpu, at_ns);
+            } else {
+                let begin =
+                    || Idle { from_ns: at_ns, since_ns: at_ns, now: None, times: BTreeMap::new() };
+                self.idle[cpu].get_or_insert_with(begin).enter(at_ns, Some((waiting, first)));
             }
         }
     }
@@ -309,7 +339,7 @@ impl<'a> Sweep<'a> {
     }
 
     fn close_idle(&mut self, cpu: usize, to_ns: u64) {
-        let span = self.idle[cpu].take().map(|span| IdleSpan { to_ns, ..span });
+        let span = self.idle[cpu].take().and_then(|idle| idle.end(cpu as u32, to_ns));
         self.timeline.idle.extend(span.filter(|span| to_ns - span.from_ns >= MIN_IDLE_NS));
     }
 
@@ -380,8 +410,8 @@ mod tests {
             let (cpu, from_ns, to_ns) = (1, from * MS, to * MS);
             IdleSpan { cpu, from_ns, to_ns, waiting: vec![waiting], first }
         };
-        // Until 20 ms only task 2 waits, which may not run on CPU 1: task 1 could leave CPU 0 for it.
-        assert_eq!(timeline.idle, [idle(10, 60, 1, Some(0)), idle(90, 100, 0, None)]);
+        // Until 20 ms only task 2 waits, for which task 1 could leave CPU 0; then task 1 waits for longer.
+        assert_eq!(timeline.idle, [idle(10, 60, 0, None), idle(90, 100, 0, None)]);
         let wait = |task, from, to| Wait { task, from_ns: from * MS, to_ns: to * MS };
         assert_eq!(timeline.waits, [wait(1, 0, 20), wait(0, 20, 100)]);
         assert_eq!(timeline.longest_wait(), Some(wait(0, 20, 100)));
@@ -416,6 +446,21 @@ mod tests {
         let mut held = tasks("2");
         held[2].cpus = "1".parse().unwrap();
         assert_eq!(idle(held), [], "nobody may move to CPU 2");
+    }
+
+    #[test]
+    fn an_idle_cpu_names_who_waited_for_most_of_the_time() {
+        let tasks = vec![task(1, "0", 0), task(2, "0-1", 0), task(3, "1", 0)];
+        let events = vec![
+            switch(0, 0, 2, Left::Preempted, 1),
+            // 2 waits for 10 ms and could have CPU 1; then it runs, and 1 waits for its CPU.
+            switch(10, 1, 3, Left::Sleeping, 0),
+            switch(20, 0, 1, Left::Preempted, 2),
+        ];
+        let timeline = Timeline::new(&trace(events), 100 * MS, 2, tasks);
+        let (from_ns, to_ns) = (10 * MS, 100 * MS);
+        let span = IdleSpan { cpu: 1, from_ns, to_ns, waiting: vec![0], first: Some(1) };
+        assert_eq!(timeline.idle, [span]);
     }
 
     #[test]

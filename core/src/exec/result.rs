@@ -229,7 +229,7 @@ const NEVER_BEGAN: &str = "the run ended before the phase of its set began";
 
 fn worker_counts(worker: &WorkerMeasured) -> WorkerCounts {
     let Sample { ops, counters, .. } = worker.total;
-    WorkerCounts { wall_ns: worker.total.wall_ns(), ops, counters }
+    WorkerCounts { wall_ns: worker.total.at_ns, ops, counters }
 }
 
 /// A worker set's standard metrics and histograms, which are the first of its workload's. Pure.
@@ -286,7 +286,7 @@ fn worker_result(group: &WorkerGroup, member: &Member, worker: &WorkerMeasured) 
         role: group.sets()[member.set].spec.roles[member.role].name.to_string(),
         tid: member.slot.tid(),
         ops: worker.total.ops,
-        wall_ns: worker.total.wall_ns(),
+        wall_ns: worker.total.at_ns,
         cpu_ns: worker.total.cpu_ns,
         counted_wall_ns: worker.tasks_wall_ns,
         voluntary_switches: since(&before.voluntary_switches, &after.voluntary_switches),

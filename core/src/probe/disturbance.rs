@@ -41,7 +41,8 @@ const MAX_NAMED: usize = 3;
 pub enum Own {
     /// These and all their descendants.
     Families(BTreeSet<i32>),
-    /// The machine is the run's alone: no process is looked at. Busy time that the run did not use still counts.
+    /// The machine is the run's alone: no process is looked at, nor the CPUs' busy time, which ticks sample. Timers of
+    /// a guest whose clock is virtual stay aligned with them.
     Machine,
 }
 
@@ -333,7 +334,8 @@ impl Span<'_> {
     /// be in a picture that nobody collected whom we see (a parent may ignore its children's end), and those that
     /// are hidden from us.
     fn unnamed_share(&self, outside: &Outside) -> Option<f64> {
-        if self.after.counts_busy_twice || self.above_wall().is_some() {
+        let is_alone = matches!(self.own, Own::Machine);
+        if is_alone || self.after.counts_busy_twice || self.above_wall().is_some() {
             return None;
         }
         let busy_ns: u64 = self.pool_times(|times| times.task_ns)?.values().sum();

@@ -68,9 +68,17 @@ fn found_with(
     change: impl FnOnce(&Tree),
     retouch: impl FnOnce(&mut Picture),
 ) -> Vec<Disturbance> {
+    found_by(Own::Families([10].into()), seconds, change, retouch)
+}
+
+fn found_by(
+    own: Own,
+    seconds: u64,
+    change: impl FnOnce(&Tree),
+    retouch: impl FnOnce(&mut Picture),
+) -> Vec<Disturbance> {
     let tree = machine();
     let pool: CpuSet = "0-1".parse().unwrap();
-    let own = Own::Families([10].into());
     let before = Picture::take(&tree.host(), &pool, &Own::family());
     change(&tree);
     let mut after = Picture::take(&tree.host(), &pool, &Own::family());
@@ -188,6 +196,10 @@ fn busy_time_that_no_process_shows_is_found() {
     // 20 s of CPU time, 1 s of it ours: 13 s unnamed. Sampling error at 2000 ticks: 3.4 %.
     let unnamed = found(10, |tree| stat(tree, [(700, 0), (700, 0), (0, 0), (0, 0)]));
     assert_eq!(load_of(unnamed), (vec![], None, None, Some(650)));
+    let busy = |tree: &Tree| stat(tree, [(700, 0), (700, 0), (0, 0), (0, 0)]);
+    let alone =
+        found_by(Own::Machine, 10, busy, |after| after.processes = Reading::Known(BTreeMap::new()));
+    assert_eq!(alone, [], "timers that are aligned with ticks look like it");
     let within_sampling = found(10, |tree| stat(tree, [(130, 0), (130, 0), (0, 0), (0, 0)]));
     assert_eq!(within_sampling, []);
     let muqss = found(10, |tree| {
