@@ -421,7 +421,7 @@ mod tests {
         let (three, none) = (Occupant::Task(2), Occupant::Idle);
         assert_eq!(first, [(three, 10), (none, 60), (three, 90), (none, 100)]);
         let last = Timeline::new(&trace(events), 50 * MS, 2, tasks);
-        assert_eq!(last.idle, [idle(0, 10, 1, Some(0)), idle(40, 50, 0, None)]);
+        assert_eq!(last.idle, [idle(0, 10, 0, None), idle(40, 50, 0, None)]);
         assert_eq!((last.waits, last.cpus[1][0].to_ns), (vec![wait(0, 0, 50)], 10 * MS));
         assert_eq!((last.moves[0].at_ns, last.length_ns), (45 * MS, 50 * MS));
     }
