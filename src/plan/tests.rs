@@ -1313,7 +1313,8 @@ fn the_schema_names_every_key_that_the_parser_takes() {
     }
     let at = format!("/properties/workload/items/anyOf/{}/properties", workload::registry().len());
     let of_sets =
-        [vec!["name", "set", "background", "rate"], fields(WORKLOAD), fields(SET)].concat();
+        [vec!["name", "set", "background", OFFLINE, "rate"], fields(WORKLOAD), fields(SET)]
+            .concat();
     assert_eq!(keys(&at), sorted(of_sets));
     assert_eq!(keys("/$defs/knobs/properties"), sorted(fields(&variant::set_fields())));
 }
