@@ -144,8 +144,7 @@ impl Draft {
             own.check_affinity(cpus, faults);
             set.changes.check_knobs(&own.values, variants, cpus, faults);
         }
-        let of_sets = self.sets.iter().flat_map(Set::all_knobs);
-        let knobs = variants.iter().map(|variant| &variant.knobs).chain(of_sets);
+        let knobs = variants.iter().map(|variant| &variant.knobs);
         check_affinity(&self.offline, knobs, placement.cpus.as_ref(), faults);
         let Some(span) = &self.llcs else { return };
         let knobs = variants.iter().map(|variant| &variant.knobs);

@@ -7,9 +7,9 @@
 //! cpus = "2-3"
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{CpuSet, Offline, Value, Work};
+use crate::model::{CpuSet, Offline, Value, Work, show_duration};
 use crate::variant;
 use crate::workload::{self, STEPS, Step, StepScript};
 
@@ -57,26 +57,67 @@ fn one(at_ns: u64, mut table: Table, faults: &mut Faults) -> Option<(Offline, Sp
     Some((Offline { at_ns, for_ns, cpus }, span))
 }
 
-/// Notes workers that at some moment may use CPUs alone that are off: the kernel would give them all others, for good.
+/// CPUs that workers may use alone, from a moment to another, both included: CPUs go before workers move.
+struct Wanted<'c> {
+    from_ns: u64,
+    to_ns: u64,
+    cpus: &'c CpuSet,
+}
+
+impl<'c> Wanted<'c> {
+    fn always(cpus: &'c CpuSet) -> Wanted<'c> {
+        Wanted { from_ns: 0, to_ns: u64::MAX, cpus }
+    }
+
+    /// Those of workers that begin with `first`, each until the next comes.
+    fn in_turn(
+        first: Option<&'c CpuSet>,
+        later: impl Iterator<Item = (u64, &'c CpuSet)>,
+    ) -> Vec<Wanted<'c>> {
+        let mut all: Vec<Wanted> = first.map(Wanted::always).into_iter().collect();
+        for (from_ns, cpus) in later {
+            if let Some(before) = all.last_mut() {
+                before.to_ns = from_ns;
+            }
+            all.push(Wanted { from_ns, to_ns: u64::MAX, cpus });
+        }
+        all
+    }
+
+    fn is_at(&self, at_ns: u64) -> bool {
+        (self.from_ns..=self.to_ns).contains(&at_ns)
+    }
+}
+
+/// Notes variants and a pool whose CPUs are all off at some moment: the kernel would give workers others, for good.
 pub fn check_affinity<'k>(
     offline: &[(Offline, Span)],
     knobs: impl Iterator<Item = &'k BTreeMap<String, Value>>,
-    pool: Option<&CpuSet>,
+    pool: Option<&'k CpuSet>,
     faults: &mut Faults,
 ) {
-    let wanted = knobs.filter_map(|knobs| knobs.get(variant::AFFINITY)?.as_cpus()).chain(pool);
+    let wanted = knobs.filter_map(affinity).chain(pool).map(Wanted::always);
     check(offline, &wanted.collect::<Vec<_>>(), faults);
 }
 
-/// Does the same with the CPUs of cgroups and of steps. Whether there are such workers at no moment.
+fn affinity(knobs: &BTreeMap<String, Value>) -> Option<&CpuSet> {
+    knobs.get(variant::AFFINITY)?.as_cpus()
+}
+
+/// Does the same with a work's sets, cgroups and steps. Whether all have a CPU at each moment.
 pub fn check_work(offline: &[(Offline, Span)], work: &Work, faults: &mut Faults) -> bool {
     if offline.is_empty() {
         return true;
     }
-    let of_cgroups = work.cgroups.iter().flat_map(|cgroup| {
-        let later = cgroup.changes.iter().filter_map(|change| change.cpus.as_ref());
-        cgroup.cpus.iter().chain(later)
-    });
+    let mut wanted = Vec::new();
+    for set in &work.sets {
+        let later = set.changes.iter().filter_map(|own| Some((own.at_ns, affinity(&own.knobs)?)));
+        wanted.extend(Wanted::in_turn(affinity(&set.knobs), later));
+    }
+    for cgroup in &work.cgroups {
+        let later = cgroup.changes.iter().filter_map(|own| Some((own.at_ns, own.cpus.as_ref()?)));
+        wanted.extend(Wanted::in_turn(cgroup.cpus.as_ref(), later));
+    }
     let steps = work.sets.iter().filter(|set| set.workload == STEPS);
     let scripts: Vec<StepScript> =
         steps.filter_map(|set| workload::step_script(&set.params).ok()).collect();
@@ -84,17 +125,24 @@ pub fn check_work(offline: &[(Offline, Span)], work: &Work, faults: &mut Faults)
         Step::Cpus(cpus) => cpus.as_ref(),
         _ => None,
     });
-    check(offline, &of_cgroups.chain(of_steps).collect::<Vec<_>>(), faults)
+    wanted.extend(of_steps.map(Wanted::always));
+    check(offline, &wanted, faults)
 }
 
-/// Whether all sets of CPUs have one that is on at each moment; notes the first that has none.
-fn check(offline: &[(Offline, Span)], wanted: &[&CpuSet], faults: &mut Faults) -> bool {
-    for (own, span) in offline {
-        let off = offline.iter().filter(|(other, _)| other.is_at(own.at_ns));
-        let off: CpuSet = off.flat_map(|(other, _)| other.cpus.iter()).collect();
-        if let Some(cpus) = wanted.iter().find(|cpus| cpus.minus(&off).is_empty()) {
+/// Whether all have a CPU that is on at each moment; notes the first that has none.
+fn check(offline: &[(Offline, Span)], wanted: &[Wanted], faults: &mut Faults) -> bool {
+    let moments = offline.iter().map(|(own, _)| own.at_ns);
+    let moments: BTreeSet<u64> = moments.chain(wanted.iter().map(|own| own.from_ns)).collect();
+    for at_ns in moments {
+        let are_off = || offline.iter().filter(|(own, _)| own.is_at(at_ns));
+        let off: CpuSet = are_off().flat_map(|(own, _)| own.cpus.iter()).collect();
+        let has_none = |own: &&Wanted| own.is_at(at_ns) && own.cpus.minus(&off).is_empty();
+        if let Some(Wanted { cpus, .. }) = wanted.iter().find(has_none)
+            && let Some((_, span)) = are_off().last()
+        {
+            let at = show_duration(at_ns);
             let message =
-                format!("workers may use CPUs {cpus} alone, all of which are off by then");
+                format!("workers may use CPUs {cpus} alone, all of which are off at {at}");
             let hint = "the kernel would give them all other CPUs, for good: leave them one";
             faults.add(span, message, "not these", hint);
             return false;
@@ -162,7 +210,39 @@ mod tests {
             ("weight = 50", "\"cpus 2\", \"burn 1ms\", \"cpus all\", \"burn 1ms\""),
         ] {
             let errors = read(cgroup, steps).expect_err(cgroup);
-            assert!(errors.contains("alone, all of which are off by then"), "{errors}");
+            assert!(errors.contains("alone, all of which are off at 1s"), "{errors}");
+        }
+    }
+
+    #[test]
+    fn workers_have_a_cpu_at_each_moment() {
+        // CPU 3 is off from 1 to 2 s, and CPU 2 from 2 s on.
+        let read = |changes: &[(&str, &str)]| {
+            let changes = changes.iter().map(|(at, cpus)| {
+                format!(
+                    "[[workload.set.change]]\nat = \"{at}\"\nknobs = {{ affinity = \"{cpus}\" }}\n"
+                )
+            });
+            let text = format!(
+                "schema = 1\n[measure]\nduration = \"3s\"\n[[workload]]\nname = \"mix\"\n\
+                 [[workload.offline]]\nat = \"1s\"\nfor = \"1s\"\ncpus = \"3\"\n\
+                 [[workload.offline]]\nat = \"2s\"\ncpus = \"2\"\n[[workload.set]]\nuse = \"spin\"\n{}",
+                changes.collect::<String>()
+            );
+            let plan = parse("p.toml", &text, None, Known::default());
+            plan.map_err(|errors| errors.to_string()).map(|_| ())
+        };
+        for right in [&[("2s", "3")][..], &[("2500ms", "3")], &[("500ms", "3"), ("900ms", "0")]] {
+            assert_eq!(read(right), Ok(()), "{right:?}");
+        }
+        // The last: CPU 3 goes before its worker moves.
+        for (wrong, at, line) in [
+            (&[("1500ms", "3")][..], "off at 1500ms", "9:8"),
+            (&[("2500ms", "2")], "off at 2500ms", "11:8"),
+            (&[("500ms", "3"), ("1s", "0")], "off at 1s", "9:8"),
+        ] {
+            let errors = read(wrong).expect_err(at);
+            assert!(errors.contains(at) && errors.contains(line), "{wrong:?}: {errors}");
         }
     }
 
