@@ -238,7 +238,7 @@ mod tests {
         // The last: CPU 3 goes before its worker moves.
         for (wrong, at, line) in [
             (&[("1500ms", "3")][..], "off at 1500ms", "9:8"),
-            (&[("2500ms", "2")], "off at 2500ms", "11:8"),
+            (&[("2500ms", "2")], "off at 2500ms", "12:8"),
             (&[("500ms", "3"), ("1s", "0")], "off at 1s", "9:8"),
         ] {
             let errors = read(wrong).expect_err(at);
