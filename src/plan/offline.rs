@@ -138,7 +138,7 @@ fn check(offline: &[(Offline, Span)], wanted: &[Wanted], faults: &mut Faults) ->
         let off: CpuSet = are_off().flat_map(|(own, _)| own.cpus.iter()).collect();
         let has_none = |own: &&Wanted| own.is_at(at_ns) && own.cpus.minus(&off).is_empty();
         if let Some(Wanted { cpus, .. }) = wanted.iter().find(has_none)
-            && let Some((_, span)) = are_off().last()
+            && let Some((_, span)) = are_off().next_back()
         {
             let at = show_duration(at_ns);
             let message =
