@@ -65,7 +65,7 @@ type Waiting = (Vec<usize>, Option<usize>);
 #[derive(Debug, Clone)]
 struct Idle {
     from_ns: u64,
-    /// Who waits now, and since when.
+    /// The tasks that wait now, and the moment since which they do.
     since_ns: u64,
     now: Option<Waiting>,
     times: BTreeMap<Waiting, u64>,
