@@ -69,7 +69,7 @@ impl<'c> Wanted<'c> {
         Wanted { from_ns: 0, to_ns: u64::MAX, cpus }
     }
 
-    /// Those of workers that begin with `first`, each until the next comes.
+    /// CPUs of workers that begin with `first`, each set of them until the next comes.
     fn in_turn(
         first: Option<&'c CpuSet>,
         later: impl Iterator<Item = (u64, &'c CpuSet)>,
