@@ -23,17 +23,25 @@ pub fn json_objects(text: &[u8], max_depth: usize) -> usize {
 }
 
 /// Calls `see` with every byte that stands in no text.
-fn each_sign(text: &[u8], mut see: impl FnMut(u8)) {
-    let (mut is_text, mut is_escaped) = (false, false);
-    for byte in text {
-        match (is_text, byte) {
-            _ if is_escaped => is_escaped = false,
-            (true, b'\\') => is_escaped = true,
-            (_, b'"') => is_text = !is_text,
-            (false, sign) => see(*sign),
-            _ => {}
+fn each_sign(mut text: &[u8], mut see: impl FnMut(u8)) {
+    while let Some((sign, after)) = text.split_first() {
+        text = if *sign == b'"' { skip_text(after) } else { after };
+        if *sign != b'"' {
+            see(*sign);
         }
     }
+}
+
+/// The bytes behind a text that has begun.
+fn skip_text(mut text: &[u8]) -> &[u8] {
+    while let Some(at) = text.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
+        let escaped = usize::from(text[at] == b'\\');
+        text = text.get(at + 1 + escaped..).unwrap_or_default();
+        if escaped == 0 {
+            return text;
+        }
+    }
+    &[]
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 //! Memory is bounded by the number of reports, not by `Count`.
 
 use std::collections::BTreeMap;
+use std::{panic, thread};
 
 use crate::report::clean;
 
@@ -23,15 +24,37 @@ use super::fairness;
 use super::figures::{Averages, RunFigures, SetFigures, WorkerFigures, throughput, utilisation};
 use super::file::{BenchFile, Conditions, RawId, RawReport, Report, Reports, Run, WorkerSet};
 
+/// A thread reads at least this number of runs.
+const MIN_SHARE: usize = 8;
+
 impl BenchFile<'_> {
     /// Figures of every run, also of those that are not completed.
     pub fn figures(&self, averages: Averages) -> Result<Vec<RunFigures>, CompatError> {
-        let runs = (0..self.plan.runs.len()).map(|index| self.run_figures(index, averages));
-        let mut runs = runs.collect::<Result<Vec<_>, _>>()?;
+        let mut runs = self.all_figures(averages)?;
         if averages == Averages::Right {
             fairness::add(&self.plan, &mut runs);
         }
         Ok(runs)
+    }
+
+    /// By all CPUs: reading the reports takes longest, and each run is read by itself.
+    fn all_figures(&self, averages: Averages) -> Result<Vec<RunFigures>, CompatError> {
+        let count = self.plan.runs.len();
+        let cpus = thread::available_parallelism().map_or(1, usize::from);
+        let share = count.div_ceil(cpus).max(MIN_SHARE);
+        let part = |first: usize| {
+            let runs = first..count.min(first + share);
+            runs.map(|index| self.run_figures(index, averages)).collect::<Result<Vec<_>, _>>()
+        };
+        thread::scope(|scope| {
+            let parts = (0..count).step_by(share);
+            let parts: Vec<_> = parts.map(|first| scope.spawn(move || part(first))).collect();
+            let mut runs = Vec::with_capacity(count);
+            for part in parts {
+                runs.extend(part.join().unwrap_or_else(|panic| panic::resume_unwind(panic))?);
+            }
+            Ok(runs)
+        })
     }
 
     /// Refuses what [`BenchFile::figures`] would refuse. Only one run at a time is in memory.

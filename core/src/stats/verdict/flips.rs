@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::stepdown::{Draws, LANES, Lanes, NULLS, Null, ROUNDING, Scheme};
+use super::stepdown::{Draws, LANES, Lanes, NULLS, Null, ROUNDING, Scheme, add_products};
 use crate::stats::inversion::MAX_SIGNS;
 
 /// The log-ratios of one comparison.
@@ -71,19 +71,14 @@ impl Flips {
     }
 
     fn sum(&mut self) {
-        let mut words = self.words.iter();
+        let mut words = self.words.as_slice();
+        self.sums.fill([0.0; LANES]);
         for block in &self.blocks {
-            let sums = &mut self.sums[block.first_row..block.first_row + block.rows.len()];
-            sums.fill([0.0; LANES]);
-            for (place, word) in (0..block.signs).zip(&mut words) {
-                let signs = signs(*word);
-                for (row, sum) in block.rows.iter().zip(&mut *sums) {
-                    let value = row[place];
-                    for (sum, sign) in sum.iter_mut().zip(&signs) {
-                        *sum += sign * value;
-                    }
-                }
-            }
+            let sums = &mut self.sums[block.first_row..];
+            let mut rows: Vec<_> = block.rows.iter().map(Vec::as_slice).zip(sums).collect();
+            let own;
+            (own, words) = words.split_at(block.signs);
+            add_products(own, sign, &mut rows);
         }
     }
 }
@@ -155,13 +150,9 @@ impl Block {
     }
 }
 
-/// 1 or -1 for each bit.
-fn signs(word: u64) -> Lanes {
-    let mut signs = [0.0; LANES];
-    for (lane, sign) in signs.iter_mut().enumerate() {
-        *sign = f64::from_bits(1f64.to_bits() | (word >> lane & 1) << 63);
-    }
-    signs
+/// -1 for a bit that is set.
+fn sign(bit: u64) -> f64 {
+    f64::from_bits(1f64.to_bits() | bit << 63)
 }
 
 /// One statistic: the sum of the shifted log-ratios over the root of the sum of their squares.

@@ -13,7 +13,9 @@
 
 use std::collections::BTreeMap;
 
-use super::stepdown::{Draws, LANES, Lanes, MAX_ENUMERATED, NULLS, Null, ROUNDING, Scheme};
+use super::stepdown::{
+    Draws, LANES, Lanes, MAX_ENUMERATED, NULLS, Null, ROUNDING, Scheme, add_products,
+};
 use crate::stats::estimate::mean;
 
 /// Runs beyond this number on a side change labels in groups that follow one another, all of
@@ -296,14 +298,11 @@ impl Block {
             *sum = [[0.0; LANES], [row.rest[1]; LANES]];
         }
         let below = self.runs[0].units();
-        for (unit, word) in self.words.iter().enumerate() {
-            let (is_labelled, side) = (ones(*word), usize::from(unit >= below));
-            for (row, sum) in self.rows.iter().zip(&mut *sums) {
-                let value = row.units[unit];
-                for (sum, is_labelled) in sum[side].iter_mut().zip(&is_labelled) {
-                    *sum += is_labelled * value;
-                }
-            }
+        for (side, units) in [0..below, below..self.words.len()].into_iter().enumerate() {
+            let rows = self.rows.iter().zip(&mut *sums);
+            let mut rows: Vec<_> =
+                rows.map(|(row, sum)| (&row.units[units.clone()], &mut sum[side])).collect();
+            add_products(&self.words[units], one, &mut rows);
         }
     }
 }
@@ -334,13 +333,9 @@ fn centered(logs: [&[(u32, f64)]; 2]) -> [Vec<(u32, f64)>; 2] {
     logs.map(|side| side.iter().map(|(round, log)| (*round, log - first - center)).collect())
 }
 
-/// 1 for each bit that is set, else 0.
-fn ones(word: u64) -> Lanes {
-    let mut ones = [0.0; LANES];
-    for (lane, one) in ones.iter_mut().enumerate() {
-        *one = f64::from_bits((word >> lane & 1).wrapping_neg() & 1f64.to_bits());
-    }
-    ones
+/// 1 for a bit that is set, else 0.
+fn one(bit: u64) -> f64 {
+    f64::from_bits(bit.wrapping_neg() & 1f64.to_bits())
 }
 
 /// Weights that follow from the number of runs of each label in each lane: 1 / n, 1 / (n (n - 1)) and 1 / (n - 1).

@@ -180,6 +180,34 @@ impl Family {
     }
 }
 
+/// Lanes whose sums stay in registers while all values of a row are added.
+const STRIDE: usize = 16;
+
+/// Adds to the sum of each row its values, each times the `factor` of the bit that its word has for the lane. The order
+/// of the additions is that of the values.
+pub(super) fn add_products(
+    words: &[u64],
+    factor: fn(u64) -> f64,
+    rows: &mut [(&[f64], &mut Lanes)],
+) {
+    let mut factors = vec![[0.0; STRIDE]; words.len()];
+    for first in (0..LANES).step_by(STRIDE) {
+        for (factors, word) in factors.iter_mut().zip(words) {
+            *factors = std::array::from_fn(|lane| factor(word >> (first + lane) & 1));
+        }
+        for (values, sums) in &mut *rows {
+            let sums = &mut sums[first..first + STRIDE];
+            let mut added: [f64; STRIDE] = std::array::from_fn(|lane| sums[lane]);
+            for (value, factors) in values.iter().zip(&factors) {
+                for (added, factor) in added.iter_mut().zip(factors) {
+                    *added += factor * value;
+                }
+            }
+            sums.copy_from_slice(&added);
+        }
+    }
+}
+
 /// The patterns of labels that are gone through: all in order, or some that are drawn.
 pub(super) struct Draws {
     total: u64,
