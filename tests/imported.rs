@@ -1,5 +1,9 @@
 //! Result files of other tools, from the file to the verdict.
 
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::Value;
 
 use crate::home::Home;
@@ -330,4 +334,44 @@ fn lines_of_an_export_are_known_in_any_order_and_a_wrong_one_is_named() {
     let window = lines.lines().find(|line| line.contains("\"event\":\"window\"")).unwrap();
     let said = import(2, "twice", &lines.replacen(window, &format!("{window}\n{window}"), 1));
     assert!(said.contains("\nhint: give what `schedlab export` wrote"), "{said}");
+}
+
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
+    packer.write_all(bytes).unwrap();
+    packer.finish().unwrap()
+}
+
+#[test]
+fn packed_files_are_taken_and_cut_ones_are_named() {
+    let home = Home::new();
+    home.ok("run smoke --backend null --rounds 1 -q");
+    let lines = home.ok("export");
+    let import = |code: i32, name: &str, bytes: &[u8]| {
+        home.write(name, bytes);
+        home.says(code, format!("import {name} --db {name}.db"))
+    };
+    let gz = packed(lines.as_bytes());
+    let said = import(0, "export.jsonl.gz", &gz);
+    assert!(said.starts_with("stored: 1 plan, 2 runs"), "{said}");
+    home.ok("import export.jsonl.gz export.jsonl.gz --db both.db");
+    let said = import(0, "composite.xml.gz", &packed(COMPOSITE.as_bytes()));
+    assert!(said.contains("2 variants, 2 works"), "{said}");
+
+    let said = import(2, "cut.gz", &gz[..gz.len() / 2]);
+    assert!(said.contains("it is packed with gzip, and damaged or cut"), "{said}");
+    let store = std::fs::read(home.at("export.jsonl.gz.db")).unwrap();
+    let said = import(2, "store.gz", &packed(&store));
+    assert!(said.contains("hint: gzip -dc store.gz > OTHER.db; schedlab import"), "{said}");
+    let said = import(2, "other.xz", b"\xfd7zXZ\0 and more");
+    assert!(said.contains("other.xz: it is packed with xz\n"), "{said}");
+    assert!(said.contains("hint: xz -dc other.xz | schedlab import -\n"), "{said}");
+
+    // At any byte of its first line.
+    let first = lines.find('\n').unwrap();
+    for length in [1, 5, 12, 30, first / 2, first - 1] {
+        let said = import(2, "cut", &lines.as_bytes()[..length]);
+        assert!(said.contains("it ends before its JSON does"), "{length}: {said}");
+        assert!(said.contains("is the file complete?"), "{length}: {said}");
+    }
 }

@@ -11,7 +11,7 @@ use crate::compat::imported::{self, Results};
 use crate::compat::result_file::ResultFile;
 use crate::compat::schedbench::{self, BenchFile};
 use crate::compat::{CompatError, mmtests, phoronix};
-use crate::model::{Advice, clean_path, clean_start};
+use crate::model::{Advice, clean_path, clean_start, quoted};
 use crate::report::clean;
 use crate::session::{SessionError, sides};
 use crate::store::{Content, Imported, JoinedPlan, Source, Store, StoreError};
@@ -25,7 +25,7 @@ pub struct ImportArgs {
     /// Files that `schedlab export` wrote, other stores (schedlab.db), composite.xml of the Phoronix Test Suite, or
     /// JSON of mmtests; `-` is standard input. Several at once are all stored or none, and the parts of a
     /// plan (`run --shard`) are joined. A .bench file is written as a plan to standard output, and nothing
-    /// is stored
+    /// is stored. Files may be packed with gzip, but for stores
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -46,28 +46,47 @@ pub fn run(args: &ImportArgs) -> Result<(), Failure> {
 const SQLITE: &[u8] = b"SQLite format 3\0";
 /// Read to see what a file is: as a rule all of an export's first line, in which other tools change the order.
 const HEAD_BYTES: u64 = 1 << 20;
+/// Maximum that comes out of a packed file.
+const MAX_UNPACKED_BYTES: u64 = 8 << 30;
+/// Other packers, with the first bytes of their files and the command that unpacks them.
+const PACKERS: &[(&str, &[u8], &str)] = &[
+    ("xz", b"\xfd7zXZ\0", "xz -dc"),
+    ("zstd", b"\x28\xb5\x2f\xfd", "zstd -dc"),
+    ("bzip2", b"BZh", "bzip2 -dc"),
+    ("zip", b"PK\x03\x04", "unzip -p"),
+];
 
 /// A file whose first bytes are known.
 struct Opened {
     head: Vec<u8>,
     /// From its first byte on.
     reader: Box<dyn BufRead>,
-    /// The size of a regular file.
+    /// The size of a regular file that is not packed.
     bytes: Option<u64>,
+    is_packed: bool,
 }
 
 fn open(file: &Path) -> Result<Opened, Failure> {
-    let (mut reader, bytes): (Box<dyn BufRead>, _) = if file.as_os_str() == "-" {
+    let (mut reader, mut bytes): (Box<dyn BufRead>, _) = if file.as_os_str() == "-" {
         (Box::new(io::stdin().lock()), None)
     } else {
         let opened = File::open(file).map_err(|error| unreadable(file, &error))?;
         let about = opened.metadata().ok().filter(|about| about.is_file());
         (Box::new(BufReader::new(opened)), about.map(|about| about.len()))
     };
-    let head = input::read_start(&mut reader, HEAD_BYTES);
-    let head = head.map_err(|error| unreadable(file, &error))?;
+    let read_head = |reader: &mut Box<dyn BufRead>| {
+        input::read_start(reader, HEAD_BYTES).map_err(|error| unreadable(file, &error))
+    };
+    let mut head = read_head(&mut reader)?;
+    let is_packed = head.starts_with(input::GZIP);
+    if is_packed {
+        let packed = Cursor::new(head).chain(reader);
+        reader = Box::new(BufReader::new(input::unpacked(packed, MAX_UNPACKED_BYTES)));
+        bytes = None;
+        head = read_head(&mut reader)?;
+    }
     let reader = Box::new(Cursor::new(head.clone()).chain(reader));
-    Ok(Opened { head, reader, bytes })
+    Ok(Opened { head, reader, bytes, is_packed })
 }
 
 impl Opened {
@@ -91,6 +110,12 @@ impl Opened {
         if file.as_os_str() == "-" {
             let text = "a database cannot be read from standard input";
             return Err(Failure::usage(text, "schedlab import OTHER.db"));
+        }
+        if self.is_packed {
+            let text =
+                format!("{}: a database is read as a file that is not packed", clean_path(file));
+            let unpack = format!("gzip -dc {} > OTHER.db", quoted(&clean_path(file)));
+            return Err(Failure::usage(text, format!("{unpack}; schedlab import OTHER.db")));
         }
         Ok(Some(db.at(file).reporting(Store::open_foreign(file)?)))
     }
@@ -288,12 +313,21 @@ fn results(
 
 /// Why a file is none that is imported.
 fn other(bytes: &[u8], path: &Path) -> Failure {
+    if let Some((name, _, unpack)) = PACKERS.iter().find(|(_, magic, _)| bytes.starts_with(magic)) {
+        let text = format!("{}: it is packed with {name}", clean_path(shown_path(path)));
+        let hint = format!("{unpack} {} | schedlab import -", quoted(&clean_path(path)));
+        return Failure::usage(text, hint);
+    }
     let what = match serde_json::from_slice::<serde::de::IgnoredAny>(bytes) {
         _ if bytes.starts_with(imported::BYTE_ORDER_MARK) => {
             "it begins with a byte-order mark, which JSON has not".to_string()
         }
         _ if bytes.trim_ascii().is_empty() => "it is empty".to_string(),
         Ok(_) => "it is other JSON".to_string(),
+        Err(error) if error.is_eof() => format!(
+            "it ends before its JSON does, after {}: is the file complete?",
+            counted(bytes.len(), "byte")
+        ),
         Err(error) => error.to_string(),
     };
     neither(path, &what)
@@ -304,6 +338,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
     let text = format!("cannot read {name}: {error}");
     let hint = match error.kind() {
         io::ErrorKind::NotFound => "schedlab export > FILE writes one".to_string(),
+        _ if input::is_damaged_gzip(error) => format!("gzip -t {}", quoted(&clean_path(path))),
         _ if input::is_wrong_file(error) => {
             "is this the right file? Import a part of it".to_string()
         }

@@ -479,6 +479,15 @@ fn parse(text: &str, line: u64) -> Result<Event, StoreError> {
         Ok(Head { event, .. }) if !EVENTS.contains(&event.as_str()) => {
             StoreError::UnknownEvent { line, event }
         }
+        _ if why.is_eof() => {
+            let is_empty = text.trim_ascii().is_empty();
+            let why = if is_empty {
+                "it is empty"
+            } else {
+                "it ends before its JSON does: is the file complete?"
+            };
+            StoreError::Malformed { line, why: why.to_string() }
+        }
         _ => StoreError::Malformed { line, why: why.to_string() },
     })
 }

@@ -3,12 +3,13 @@
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead, Read, Take};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use flate2::read::MultiGzDecoder;
 use thiserror::Error;
 
 /// More than any kernel writes into one of its own files.
@@ -29,6 +30,8 @@ pub enum InputFault {
     Database,
     #[error("it is not UTF-8 from byte {} on", .0)]
     NotUtf8(usize),
+    #[error("it is packed with gzip, and damaged or cut")]
+    Packed,
 }
 
 impl From<InputFault> for io::Error {
@@ -36,7 +39,7 @@ impl From<InputFault> for io::Error {
         let kind = match fault {
             InputFault::TooLarge(_) => io::ErrorKind::FileTooLarge,
             InputFault::NoFile | InputFault::Database => io::ErrorKind::InvalidInput,
-            InputFault::NotUtf8(_) => io::ErrorKind::InvalidData,
+            InputFault::NotUtf8(_) | InputFault::Packed => io::ErrorKind::InvalidData,
         };
         io::Error::new(kind, fault)
     }
@@ -45,6 +48,12 @@ impl From<InputFault> for io::Error {
 /// Whether the file itself is wrong, and not the machine.
 pub fn is_wrong_file(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|source| source.is::<InputFault>())
+}
+
+/// Whether it is packed, and cannot be unpacked to its end.
+pub fn is_damaged_gzip(error: &io::Error) -> bool {
+    let fault = error.get_ref().and_then(|source| source.downcast_ref());
+    matches!(fault, Some(InputFault::Packed))
 }
 
 pub(super) fn is_not_utf8(error: &io::Error) -> bool {
@@ -177,6 +186,35 @@ pub fn read_start(stream: impl Read, max_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// The first bytes of what gzip packed.
+pub const GZIP: &[u8] = &[0x1f, 0x8b];
+
+/// Unpacks a stream of gzip; it fails once more than `max_bytes` come out.
+pub fn unpacked(packed: impl BufRead, max_bytes: u64) -> impl Read {
+    // A byte more shows the end.
+    let stream = MultiGzDecoder::new(packed).take(max_bytes.saturating_add(1));
+    Unpacked { stream, max_bytes }
+}
+
+struct Unpacked<R> {
+    stream: Take<MultiGzDecoder<R>>,
+    max_bytes: u64,
+}
+
+impl<R: BufRead> Read for Unpacked<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.stream.read(buffer);
+        if self.stream.limit() == 0 {
+            return Err(InputFault::TooLarge(self.max_bytes).into());
+        }
+        // The decoder's own errors come from no call of the kernel.
+        read.map_err(|error| match error.raw_os_error() {
+            None if error.kind() != io::ErrorKind::Interrupted => InputFault::Packed.into(),
+            _ => error,
+        })
+    }
+}
+
 pub fn text(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes)
         .map_err(|why| InputFault::NotUtf8(why.utf8_error().valid_up_to()).into())
@@ -215,7 +253,10 @@ pub fn output(command: &mut Command, max_bytes: u64) -> io::Result<Output> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
     use std::fs;
+    use std::io::Write;
 
     fn message<T>(result: io::Result<T>) -> String {
         let Err(error) = result else { panic!("it was read") };
@@ -245,6 +286,27 @@ mod tests {
         assert!(!read_file("/proc/self/stat", MAX_KERNEL_FILE_BYTES).unwrap().is_empty());
         let other = text(b"a\xff".to_vec()).unwrap_err();
         assert_eq!(other.to_string(), "it is not UTF-8 from byte 1 on");
+    }
+
+    #[test]
+    fn what_is_packed_comes_out_up_to_its_limit() {
+        let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
+        packer.write_all(&[b'x'; 100_000]).unwrap();
+        let packed = packer.finish().unwrap();
+        let out = |packed: &[u8], max_bytes| read_all(unpacked(packed, max_bytes), u64::MAX);
+        assert!(packed.starts_with(GZIP));
+        assert_eq!(out(&packed, 100_000).unwrap().len(), 100_000);
+        assert_eq!(out(&packed.repeat(2), 200_000).unwrap().len(), 200_000, "one after the other");
+        assert!(message(out(&packed, 99_999)).starts_with("it has more than 99999 bytes"));
+        for length in [2, 12, packed.len() / 2, packed.len() - 1] {
+            assert!(
+                message(out(&packed[..length], 1 << 20)).contains("damaged or cut"),
+                "{length}"
+            );
+        }
+        let mut damaged = packed.clone();
+        *damaged.last_mut().unwrap() ^= 1;
+        assert!(message(out(&damaged, 1 << 20)).contains("damaged or cut"));
     }
 
     #[test]

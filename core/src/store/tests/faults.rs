@@ -348,8 +348,8 @@ fn a_wrong_line_is_named_and_nothing_is_imported() {
     let newer = lines[0].replacen("\"schema\":2", "\"schema\":3", 1);
     let future = r#"{"event":"plan_started","schema":3,"novelty":true}"#;
     let cases = [
-        (format!("{good}{{\n"), "line 5 is not an event: EOF"),
-        (format!("{good}\n"), "line 5 is not an event"),
+        (format!("{good}{{\n"), "line 5 is not an event: it ends before its JSON does"),
+        (format!("{good}\n"), "line 5 is not an event: it is empty"),
         ("{\"event\":\"dance\"}\n".to_string(), "line 1 has the event `dance`"),
         (
             format!("{}\n{{\"event\":\"plan_ended\",\"reason\":\"bored\"}}\n", lines[0]),
