@@ -63,16 +63,38 @@ fn runs_that_differ_from_each_other_alone_are_short_and_many() {
     home.ok("run ./plan.toml --rounds 10 --quiet --backend null");
     let shown = home.ok("plan-power ./plan.toml --backend null");
     let line = shown.lines().find(|line| line.starts_with("run length ")).unwrap_or_default();
-    assert!(line.starts_with("run length  runs differ by "), "{shown}");
+    assert!(line.starts_with("run length  by the throughput of spin, runs differ by "), "{shown}");
     let text = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         text.contains("with duration = \"200ms\" in [[workload]], not 2s, intervals"),
         "{shown}"
     );
+    let hard = home.ok("plan-power ./plan.toml --backend null --difference 0.001%");
+    let text = hard.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.ends_with("or a larger --difference or --margin"), "{hard}");
     // A report needs no such length: the work has it, and is another one then.
     let shorter = plan.replace("use = \"spin\"", "use = \"spin\"\nduration = \"200ms\"");
     home.write("plan.toml", shorter);
     assert!(!home.says(3, "plan-power ./plan.toml --backend null").contains("run length"));
+}
+
+#[test]
+fn without_an_advice_on_the_length_of_runs_there_is_a_reason() {
+    let cases = [
+        // The options of the run that is stored, and the plan's window.
+        ("--rounds 10", "window = \"2s\"", "no advice: a run of 2s has one window, and noise"),
+        ("--rounds 5", "window = \"100ms\"", "no advice: too few stored runs have a throughput"),
+        ("--rounds 10", "turns = \"100ms\"", "no advice: variants take turns inside one run"),
+    ];
+    for (run, window, expected) in cases {
+        let live = PLAN.replace("name = \"b\"", "name = \"b\"\nnice = 5");
+        let home = Home::with_plan(live.replace("warmup", &format!("{window}\nwarmup")));
+        home.ok(format!("run ./plan.toml {run} --quiet --backend null"));
+        let shown = home.ok("plan-power ./plan.toml --backend null --difference 0.001%");
+        let text = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(&format!("run length {expected}")), "{window}: {shown}");
+        assert!(text.ends_with("--difference or --margin, or longer runs"), "{window}: {shown}");
+    }
 }
 
 #[test]

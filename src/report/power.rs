@@ -6,7 +6,7 @@ use super::Options;
 use super::layout::{Align, Page, Table, Tone, clean};
 use super::numbers::{counted, percent};
 use super::phrases::{self, floor_percent};
-use crate::analysis::{MetricPower, NotKnown, Power, RunLength};
+use crate::analysis::{LengthAdvice, MetricPower, NotKnown, Power, RunLength};
 use crate::model::show_duration;
 use crate::stats::Rounds;
 
@@ -31,8 +31,8 @@ pub fn render(
                 page.wrapped(Tone::Warning, "not known: ", &text);
             }
         }
-        if let Some(length) = &work.run_length {
-            page.wrapped(Tone::Plain, "run length  ", &better_length(length));
+        if let Some(advice) = &work.run_length {
+            page.wrapped(Tone::Plain, "run length  ", &length_advice(advice));
         }
         if !work.by_differences.is_empty() {
             let all = work.by_differences.iter().map(|(set, metric)| format!("{set}/{metric}"));
@@ -61,13 +61,42 @@ pub fn render(
     out.write_all(page.text().as_bytes())
 }
 
+fn length_advice(advice: &LengthAdvice) -> String {
+    match advice {
+        LengthAdvice::Better(length) => better_length(length),
+        LengthAdvice::AsPlanned { planned_ns } => format!(
+            "{} is right: by throughput, no other length makes intervals 5 % narrower after the same time",
+            show_duration(*planned_ns)
+        ),
+        LengthAdvice::Turns => {
+            "no advice: variants take turns inside one run, and the numbers above are those of \
+                                turns, so no run of one variant has a length of its own"
+                .to_string()
+        }
+        LengthAdvice::OneWindow { duration_ns } => {
+            let tenth_ms = (duration_ns / 10_000_000).max(10);
+            format!(
+                "no advice: a run of {} has one window, and noise within a run shows from two on; hint: window = \
+                 \"{tenth_ms}ms\" under [measure], and runs of that",
+                show_duration(*duration_ns)
+            )
+        }
+        LengthAdvice::FewRuns => {
+            "no advice: too few stored runs have a throughput in all of their windows; of two \
+                                  variants, 6 rounds are enough"
+                .to_string()
+        }
+    }
+}
+
 fn better_length(length: &RunLength) -> String {
     let [between, within] = [length.between, length.within].map(floor_percent);
     let [planned, best] = [length.planned_ns, length.best_ns].map(show_duration);
     let limit = if length.needs_samples { "; shorter ones lack samples for a p99" } else { "" };
     format!(
-        "runs differ by {between}, seconds within a run by {within}: with duration = \"{best}\" in [[workload]], \
+        "by the throughput of {}, runs differ by {between}, seconds within a run by {within}: with duration = \"{best}\" in [[workload]], \
          not {planned}, intervals are {:.2} times as wide after the same time{limit}",
+        clean(&length.set),
         length.interval
     )
 }
@@ -176,9 +205,13 @@ fn answer(power: &Power, again: &str, page: &mut Page) {
     page.wrapped(Tone::Plain, "to find   ", &to_find);
     let what_decides = match all {
         Rounds::Number(rounds) => format!("{again} --rounds {rounds}"),
-        Rounds::MoreThan(_) => "choose metrics (--metric), a larger --difference or --margin, or \
-                                longer runs"
-            .to_string(),
+        Rounds::MoreThan(_) => {
+            let is_shorter = |advice: &LengthAdvice| matches!(advice, LengthAdvice::Better(length) if length.best_ns < length.planned_ns);
+            let mut advice = power.works.iter().filter_map(|work| work.run_length.as_ref());
+            // Shorter runs, as advised above, take no fewer rounds.
+            let longer = if advice.any(is_shorter) { "" } else { ", or longer runs" };
+            format!("choose metrics (--metric), or a larger --difference or --margin{longer}")
+        }
     };
     let text = format!("decided after {}: {what_decides}", rounds_in(power, all));
     page.wrapped(Tone::Bold, "all       ", &text);

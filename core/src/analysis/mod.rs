@@ -66,7 +66,7 @@ pub use pictures::PictureBuilder;
 pub use power::{MetricPower, NotKnown, Power, WorkPower, power, round_ns};
 pub use priority::SchedPriority;
 pub use question::{Question, RunWindows, TAIL_MARGIN, WithoutEffect};
-pub use run_length::RunLength;
+pub use run_length::{LengthAdvice, RunLength};
 pub use samples::{needed_rounds, shown_ops};
 pub use score::{
     BALANCE, By, Change, IDLENESS, Interval, PairChange, RowChange, ScoreComparison, ScoreSide,

@@ -19,7 +19,7 @@ use super::judge::CLAIMED_ERROR;
 use super::lists::grouped;
 use super::notes::Difference;
 use super::question::{Question, RunWindows};
-use super::run_length::{RunLength, Times, run_length};
+use super::run_length::{LengthAdvice, Times, run_length};
 use super::samples::{Series, WorkSamples, by_variant};
 use super::work::WorkKey;
 
@@ -70,8 +70,8 @@ pub struct WorkPower {
     pub rows: Result<Vec<MetricPower>, NotKnown>,
     /// Sets and metrics that are judged by differences, since a value is 0: for how many rounds is not known.
     pub by_differences: BTreeSet<(String, String)>,
-    /// A better length of its runs; `None` also where no windows are known.
-    pub run_length: Option<RunLength>,
+    /// The advice on the length of its runs; `None` in the lab, and where nothing is known.
+    pub run_length: Option<LengthAdvice>,
 }
 
 /// One metric of one worker set.
@@ -149,7 +149,7 @@ pub fn power(
     let finds = smallest(&unit, rounds);
     let works = works.into_iter().map(|(key, (metrics, by_differences))| {
         let label = key.label();
-        let run_length = better_length(&key, &known, question);
+        let run_length = metrics.as_ref().ok().and_then(|_| advice(&key, &known, question));
         let row = |Metric { set, kind, scatter }| {
             let margin = question.margin_of(&label, set, kind);
             let cautious_ln = scatter.cautious_sd_ln();
@@ -327,16 +327,19 @@ fn spreads<'a>(
     (metrics, by_differences)
 }
 
-/// A better length of a work's runs by the windows of those that are stored. In the lab the start of a run costs as
+/// The advice on the length of a work's runs by the windows of those that are stored. In the lab the start of a run costs as
 /// much as seconds of some loads, and runs of one trajectory are no sample.
-fn better_length(
+fn advice(
     key: &WorkKey,
     known: &[(&SampledPlan, Vec<WorkSamples>)],
     question: &Question,
-) -> Option<RunLength> {
+) -> Option<LengthAdvice> {
     let plan = key.plan;
-    if plan.has_guests() || plan.plan.measure.turns_ns.is_some() {
+    if plan.has_guests() {
         return None;
+    }
+    if plan.plan.measure.turns_ns.is_some() {
+        return Some(LengthAdvice::Turns);
     }
     let works = known.iter().flat_map(|(plan, works)| works.iter().map(move |work| (plan, work)));
     let same = works.filter(|(_, work)| key.difference(&work.key).is_none());
@@ -352,7 +355,7 @@ fn better_length(
     let measure = &plan.plan.measure;
     let window_ns = measure.window_ns.min(duration_ns);
     let times = Times { duration_ns, warmup_ns: measure.warmup_ns, window_ns };
-    run_length(&groups, times, stats::HEADLINE_QUANTILE.samples_needed())
+    Some(run_length(&groups, times, stats::HEADLINE_QUANTILE.samples_needed()))
 }
 
 /// The set, metric and spread of each variant against the baseline, for a work of one stored plan.

@@ -14,11 +14,30 @@ const MIN_GAIN: f64 = 0.05;
 /// Longer runs than so many of the planned ones were never seen.
 const MAX_TIMES: u64 = 10;
 
-/// A better length of runs, where there is one.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// The advice on the length of a work's runs, or why there is none.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LengthAdvice {
+    Better(RunLength),
+    /// No other length is worth it.
+    AsPlanned {
+        planned_ns: u64,
+    },
+    /// Variants take turns inside one run.
+    Turns,
+    /// The noise within a run shows from two windows on.
+    OneWindow {
+        duration_ns: u64,
+    },
+    /// Too few stored runs have a throughput in all of their windows.
+    FewRuns,
+}
+
+/// A better length of runs, by the throughput of worker sets.
+#[derive(Debug, Clone, PartialEq)]
 pub struct RunLength {
-    /// Standard deviation of runs, and of a second of one run, as shares of their means: of the set that differs most
-    /// between runs.
+    /// The set that differs most between runs.
+    pub set: String,
+    /// The standard deviation of its throughput between runs, and of a second of one run, as shares of their means.
     pub between: f64,
     pub within: f64,
     pub planned_ns: u64,
@@ -53,17 +72,19 @@ impl Variances {
 }
 
 /// `runs` are of one work, each group of one plan and cell; `samples_needed`: what the judged percentile takes.
-pub fn run_length(
-    groups: &[Vec<&RunWindows>],
-    times: Times,
-    samples_needed: u64,
-) -> Option<RunLength> {
+pub fn run_length(groups: &[Vec<&RunWindows>], times: Times, samples_needed: u64) -> LengthAdvice {
     let planned_ns = times.duration_ns;
+    if planned_ns / times.window_ns.max(1) < 2 {
+        return LengthAdvice::OneWindow { duration_ns: planned_ns };
+    }
     let sets = variances(groups, times);
-    let worst = sets.iter().copied().max_by(|one, other| one.between.total_cmp(&other.between))?;
+    let most = |one: &&(&str, Variances), other: &&(&str, Variances)| {
+        one.1.between.total_cmp(&other.1.between)
+    };
+    let Some((set, worst)) = sets.iter().max_by(most) else { return LengthAdvice::FewRuns };
     let overhead_ns = times.warmup_ns.saturating_add(START_NS);
     let width = |length_ns: u64| {
-        let ratio = |set: &Variances| {
+        let ratio = |(_, set): &(&str, Variances)| {
             set.of_length(length_ns, overhead_ns) / set.of_length(planned_ns, overhead_ns)
         };
         (sets.iter().map(|set| ratio(set).ln()).sum::<f64>() / 2.0 / sets.len() as f64).exp()
@@ -78,9 +99,13 @@ pub fn run_length(
     // A quarter more, since runs are not alike.
     let part = fewest.map(|fewest| 1.25 * samples_needed as f64 / fewest.max(1) as f64);
     let min_ns = part.map_or(0, |part| (planned_ns as f64 * part) as u64);
-    let best_ns = best(min_ns)?;
-    let interval = width(best_ns);
-    (interval <= 1.0 - MIN_GAIN).then(|| RunLength {
+    let found = best(min_ns).map(|best_ns| (best_ns, width(best_ns)));
+    let Some((best_ns, interval)) = found.filter(|(_, interval)| *interval <= 1.0 - MIN_GAIN)
+    else {
+        return LengthAdvice::AsPlanned { planned_ns };
+    };
+    LengthAdvice::Better(RunLength {
+        set: set.to_string(),
         between: worst.between.sqrt(),
         within: worst.within.sqrt(),
         planned_ns,
@@ -98,7 +123,7 @@ fn lengths_ns() -> impl Iterator<Item = u64> {
 
 /// The variances of each set, by the mean squares between and within runs (one-way analysis of variance). Only runs
 /// with all of their windows count.
-fn variances(groups: &[Vec<&RunWindows>], times: Times) -> Vec<Variances> {
+fn variances<'a>(groups: &[Vec<&'a RunWindows>], times: Times) -> Vec<(&'a str, Variances)> {
     let count = (times.duration_ns / times.window_ns.max(1)) as usize;
     let mut sets: BTreeMap<&str, Squares> = BTreeMap::new();
     for group in groups {
@@ -110,7 +135,8 @@ fn variances(groups: &[Vec<&RunWindows>], times: Times) -> Vec<Variances> {
         own.into_iter().for_each(|(set, runs)| sets.entry(set).or_default().add(&runs));
     }
     let window = times.window_ns as f64 / 1e9;
-    sets.into_values().filter_map(|squares| squares.variances(count, window)).collect()
+    let known = |(set, squares): (&'a str, Squares)| Some((set, squares.variances(count, window)?));
+    sets.into_iter().filter_map(known).collect()
 }
 
 /// Sums of squares, as shares of the squared mean of their group, and their degrees of freedom.
@@ -179,26 +205,35 @@ mod tests {
         (0..400).map(&mut run).collect()
     }
 
-    fn length(runs: &[RunWindows]) -> Option<RunLength> {
-        run_length(&[runs.iter().collect()], TIMES, 300)
+    fn advice(runs: &[RunWindows], times: Times) -> LengthAdvice {
+        run_length(&[runs.iter().collect()], times, 300)
+    }
+
+    fn better(advice: LengthAdvice) -> RunLength {
+        let LengthAdvice::Better(length) = advice else { panic!("{advice:?}") };
+        length
+    }
+
+    fn length(runs: &[RunWindows]) -> RunLength {
+        better(advice(runs, TIMES))
     }
 
     #[test]
     fn runs_that_differ_are_short_and_many() {
-        let length = length(&runs(0.052, 0.015, None)).unwrap();
+        let length = length(&runs(0.052, 0.015, None));
         assert!((length.between - 0.052).abs() < 0.004, "{length:?}");
         assert!((length.within - 0.015).abs() < 0.001, "{length:?}");
         // The least of (0.052^2 + 0.015^2 / L) (L + 0.06) is at 71 ms, and no length below a window was seen.
         assert_eq!((length.best_ns, length.planned_ns), (100 * MS, 400 * MS));
         assert!((length.interval - 0.73).abs() < 0.02, "{length:?}");
-        assert!(!length.needs_samples, "{length:?}");
+        assert!(!length.needs_samples && length.set == "s", "{length:?}");
     }
 
     #[test]
     fn a_run_whose_noise_is_its_own_is_long() {
         let runs = runs(0.001, 0.05, None);
         let times = Times { warmup_ns: 500 * MS, ..TIMES };
-        let length = run_length(&[runs.iter().collect()], times, 300).unwrap();
+        let length = better(advice(&runs, times));
         assert!(length.best_ns >= 1000 * MS && length.best_ns <= 4000 * MS, "{length:?}");
         // Runs of 2 s: the square root of (0.05^2 / 2 * 2.51) / (0.05^2 / 0.4 * 0.91).
         assert!((length.interval - 0.74).abs() < 0.05, "{length:?}");
@@ -206,26 +241,33 @@ mod tests {
 
     #[test]
     fn a_percentile_has_its_samples() {
-        let own = length(&runs(0.052, 0.015, Some(1000))).unwrap();
+        let own = length(&runs(0.052, 0.015, Some(1000)));
         // 375 of 1000 samples take 150 ms.
         assert_eq!((own.best_ns, own.needs_samples), (200 * MS, true));
         assert_eq!(
-            length(&runs(0.052, 0.015, Some(400))),
-            None,
+            advice(&runs(0.052, 0.015, Some(400)), TIMES),
+            LengthAdvice::AsPlanned { planned_ns: TIMES.duration_ns },
             "the planned length has hardly enough"
         );
     }
 
     #[test]
-    fn nothing_is_said_of_few_runs_or_of_a_length_that_is_right() {
-        assert_eq!(length(&runs(0.014, 0.014, None)), None);
-        assert_eq!(length(&runs(0.052, 0.015, None)[..10]), None, "nine degrees of freedom");
-        assert!(length(&runs(0.052, 0.015, None)[..11]).is_some());
+    fn without_a_better_length_there_is_a_reason() {
+        let planned = LengthAdvice::AsPlanned { planned_ns: TIMES.duration_ns };
+        assert_eq!(advice(&runs(0.014, 0.014, None), TIMES), planned);
+        let differing = runs(0.052, 0.015, None);
+        let few = LengthAdvice::FewRuns;
+        assert_eq!(advice(&differing[..10], TIMES), few, "nine degrees of freedom");
+        length(&differing[..11]);
+        for window_ns in [201 * MS, 400 * MS, 500 * MS] {
+            let one = LengthAdvice::OneWindow { duration_ns: TIMES.duration_ns };
+            assert_eq!(advice(&differing, Times { window_ns, ..TIMES }), one, "{window_ns}");
+        }
         let mut cut = runs(0.052, 0.015, None);
         cut.iter_mut().for_each(|run| run.sets[0].1.truncate(3));
-        assert_eq!(length(&cut), None, "each run lacks a window");
+        assert_eq!(advice(&cut, TIMES), few, "each run lacks a window");
         let mut idle = runs(0.0, 0.0, None);
         idle.iter_mut().for_each(|run| run.sets[0].1.fill(0.0));
-        assert_eq!(length(&idle), None, "no throughput");
+        assert_eq!(advice(&idle, TIMES), few, "no throughput");
     }
 }
