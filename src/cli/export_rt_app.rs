@@ -2,7 +2,7 @@
 
 use crate::model::{Plan, Value, ValueError, Variant, clean};
 use crate::plan::{self, PlanErrors};
-use crate::session::{self, PlanText, SessionError, known};
+use crate::session::{self, known};
 
 use super::{Database, Failure, terminal};
 use crate::model::quoted;
@@ -17,7 +17,7 @@ pub fn text(named: Option<&str>, db: &Database) -> Result<String, Failure> {
             db.command("export plan.toml --format rt-app -o app.json"),
         ));
     };
-    let plan = parsed(&session::load_or_stored(named, db)?)?;
+    let plan = session::load_or_stored(named, db)?.parse(None)?;
     let unheld = |wrong: ValueError| Failure::usage(wrong.message, wrong.hint);
     let text = plan::to_rt_app(&plan).map_err(unheld)?;
     let name = format!("{} as a file of rt-app", clean(named));
@@ -34,11 +34,6 @@ pub fn text(named: Option<&str>, db: &Database) -> Result<String, Failure> {
     }
     say(&plan);
     Ok(text)
-}
-
-fn parsed(text: &PlanText) -> Result<Plan, Failure> {
-    let plan = plan::parse(&text.name, &text.text, None, known());
-    Ok(plan.map_err(SessionError::Plan)?)
 }
 
 /// Prints the variants, which rt-app has no words for.

@@ -8,7 +8,6 @@ use std::sync::atomic::AtomicBool;
 use crate::backend::lab::kernel;
 use crate::hunt::{WINDOW_MS, registry};
 use crate::model::{Outcome, PlanEnd, clean, show_duration};
-use crate::plan;
 use crate::session::{self, LabRequest, PlanText, SessionError, WatchRequest, WatchedRun, Watcher};
 use crate::stats::Count;
 
@@ -27,7 +26,7 @@ pub fn load_case(case: &str, elsewhere: bool, db: &Database) -> Result<PlanText,
 
 /// Fails where the rules could not judge a plan, or would judge another kernel than the one they name.
 fn check_case(text: &PlanText, elsewhere: bool) -> Result<(), Failure> {
-    let plan = plan::parse(&text.name, &text.text, None, session::known())?;
+    let plan = text.parse(None)?;
     let window_ms = u64::from(WINDOW_MS);
     if plan.measure.window_ns != window_ms * 1_000_000 {
         let window = show_duration(plan.measure.window_ns);
@@ -250,6 +249,7 @@ fn outcome(found: &[Judged], nearest: &BTreeMap<&str, f64>, runs: u32) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan;
 
     /// A run that breaks these rules, and comes near the bound of another one.
     fn breaks(rules: &[&str]) -> Result<Vec<Judged>, String> {

@@ -12,11 +12,10 @@ use std::time::Duration;
 use crate::analysis::{self, Analysis};
 use crate::engine::{self, HostNews, Job};
 use crate::model::{CpuClocks, Event, Judged, Plan, Work, clean};
-use crate::plan;
 use crate::report;
 use crate::session::{
-    self, Database, Finished, Listener, PlanText, Prepared, Purpose, Request, SessionError,
-    few_samples, is_virtual,
+    self, Database, Finished, Listener, Prepared, Purpose, Request, SessionError, few_samples,
+    is_virtual,
 };
 use crate::{variant, workload};
 
@@ -40,10 +39,10 @@ pub struct Shown<'a> {
 }
 
 pub fn print_text(request: &Request) -> Result<(), Failure> {
-    let PlanText { name, text, .. } = session::plan_text(request)?;
+    let plan = session::plan_text(request)?;
     // A run is refused in the same words. What another machine may have is not asked here.
-    plan::check(&name, &text, session::known())?;
-    Ok(write!(io::stdout().lock(), "{text}")?)
+    plan.check()?;
+    Ok(write!(io::stdout().lock(), "{}", plan.text)?)
 }
 
 /// Runs a plan, and prints its report.

@@ -10,8 +10,7 @@ use crate::model::{SampledPlan, clean};
 use crate::plan;
 use crate::report::{self, Options};
 use crate::session::{
-    PlanText, Problem, SessionError, known, load_or_stored, machine, make_backend, metrics, power,
-    sides,
+    Problem, SessionError, load_or_stored, machine, make_backend, metrics, power, sides,
 };
 use crate::store::StoreError;
 
@@ -64,11 +63,11 @@ pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
             "plan-power is about metrics that decide; `--metric all` adds those that explain";
         return Err(Failure::usage(text, "--metric NAME, or --metric '*'"));
     }
-    let PlanText { name, text, .. } = load_or_stored(&args.plan, &args.db)?;
-    let lab = machine::lab_of_plan(&name, &text, None, false, &args.db)?;
+    let text = load_or_stored(&args.plan, &args.db)?;
+    let lab = machine::lab_of_plan(&text.name, &text.text, None, false, &args.db)?;
     let backend = make_backend(&args.backend, &lab, Mode::default(), None, false, &args.db)?;
     let environment = backend.environment();
-    let mut plan = plan::parse(&name, &text, Some(&environment.topology), known())?;
+    let mut plan = text.parse(Some(&environment.topology))?;
     plan.has_lab_durations = backend.guests().is_some_and(|(own, _)| !own.realtime);
     let again = again(args);
     let cells = plan::cells(&plan);

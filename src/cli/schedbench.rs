@@ -9,8 +9,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, ValueEnum};
 use crate::backend::Mode;
 use crate::compat::schedbench::{self, Averages, BenchFile, OnDisk, html, text};
 use crate::model::{Variant, clean_path};
-use crate::plan;
-use crate::session::{self, Database, PlanText, Problem, SessionError, make_backend};
+use crate::session::{self, Database, Problem, SessionError, make_backend};
 use crate::sys;
 
 use super::{Failure, catch_termination, finish, notices, offering, terminal};
@@ -203,8 +202,7 @@ fn check(file: &BenchFile) -> Result<(), Failure> {
 }
 
 fn variants_of(named: &str) -> Result<Vec<Variant>, Failure> {
-    let PlanText { name, text, .. } = session::load(named)?;
-    Ok(plan::parse(&name, &text, None, crate::session::known())?.variants)
+    Ok(session::load(named)?.parse(None)?.variants)
 }
 
 fn judge(path: &Path, tally: schedbench::Tally) -> Result<(), Failure> {

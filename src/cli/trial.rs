@@ -141,13 +141,15 @@ impl TryArgs {
 
 pub fn run(args: &TryArgs) -> Result<(), Failure> {
     let asked = Asked::from_args(args)?;
-    let PlanText { name, text, rt_app } = session::load(&args.plan)?;
-    let text = plan::with_kernels(&text, &asked.variants(), args.seeds)?;
+    let plan = session::load(&args.plan)?;
+    // Its errors are those of the file, whose lines the text with kernels does not have.
+    plan.check()?;
+    let text = plan::with_kernels(&plan.text, &asked.variants(), args.seeds)?;
     if args.print {
         print!("{text}");
         return Ok(());
     }
-    let request = args.request(PlanText { name, text, rt_app });
+    let request = args.request(PlanText { text, ..plan });
     // Errors are reported before the compiler runs.
     session::check(&request)?;
     args.output.check_file(args.patches.iter().map(PathBuf::as_path))?;

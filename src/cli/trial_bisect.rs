@@ -98,14 +98,15 @@ fn by_case(bisection: &Bisection, case: &str, commits: [&Commit; 2]) -> Result<(
 /// The commit that changed the metric with the clearest change.
 fn by_metric(bisection: &Bisection, commits: [&Commit; 2]) -> Result<(), Failure> {
     let ([good, bad], args) = (commits, bisection.args);
-    let PlanText { name, text, .. } = session::load(&args.plan)?;
+    let plan = session::load(&args.plan)?;
+    plan.check()?;
     let seeds = match args.seeds {
         Some(seeds) => seeds,
-        None => plan::lab(&name, &text, None)?.seeds,
+        None => plan::lab(&plan.name, &plan.text, None)?.seeds,
     };
     let kernel = bisection.kernel(&good.id)??;
     let kernel_of_bad = bisection.kernel(&bad.id)??;
-    let mut measured = Measured { args, name, text, seeds, good: kernel, unit: Unit::Count };
+    let mut measured = Measured { args, plan, seeds, good: kernel, unit: Unit::Count };
     let analysis = measured.measure(BAD, &kernel_of_bad, None, seeds)?;
     let Some((mark, place, effect)) = bisect::clearest_change(&analysis) else {
         let text = "the good and the bad revision do not differ in what is judged";
@@ -186,8 +187,7 @@ impl Bisection<'_> {
 /// A plan with the good kernel and another one.
 struct Measured<'a> {
     args: &'a TryArgs,
-    name: String,
-    text: String,
+    plan: PlanText,
     seeds: u32,
     good: String,
     unit: Unit,
@@ -208,12 +208,12 @@ impl Measured<'_> {
             kernel_args: None,
         };
         let kernels = [variant_of(GOOD, &self.good), variant_of(variant, kernel)];
-        let text = plan::with_kernels(&self.text, &kernels, Some(seeds))?;
+        let text = plan::with_kernels(&self.plan.text, &kernels, Some(seeds))?;
         let text = match workload {
             Some(workload) => plan::with_workload(&text, workload)?,
             None => text,
         };
-        let request = self.args.request(PlanText::new(self.name.clone(), text));
+        let request = self.args.request(PlanText { text, ..self.plan.clone() });
         let id = self.args.measure(request)?;
         let store = self.args.db.open_read_only()?;
         trial::against(self.args, &store, &id, [GOOD, variant])

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::backend::BackendError;
 use crate::backend::fleet::{Hosts, name_part};
 use crate::model::PlanHead;
-use crate::plan;
 use crate::report::numbers::counted;
 use crate::store::{Content, Source, Store};
 use crate::sys::clock;
@@ -15,7 +14,7 @@ use crate::sys::clock;
 use super::backends::entry;
 use super::prepare::override_measure;
 use super::request::{FleetRequest, PlanSource, Request};
-use super::{Database, Notice, PlanText, Problem, SessionError, known, plan_text, running};
+use super::{Database, Notice, PlanText, Problem, SessionError, plan_text, running};
 
 /// Fewer cannot be judged: schedlab help verdicts.
 const MIN_HOSTS: usize = 6;
@@ -101,7 +100,7 @@ fn named(request: &Request) -> Result<(String, Option<PlanText>), SessionError> 
         PlanSource::Stored(Some(id)) => Ok((id.clone(), None)),
         PlanSource::Named(_) | PlanSource::Text(_) => {
             let text = plan_text(request)?;
-            let mut plan = plan::parse(&text.name, &text.text, None, known())?;
+            let mut plan = text.parse(None)?;
             override_measure(&mut plan, &request.measure)?;
             Ok((running::execution_id(clock::unix_ns()), Some(text)))
         }

@@ -4,13 +4,13 @@ use std::io;
 use std::path::Path;
 
 use crate::analysis;
-use crate::model::{clean, clean_path};
+use crate::model::{Plan, Topology, clean, clean_path};
 use crate::plan;
 use crate::sys::remedy;
 use crate::workload;
 
 use super::text_file::{read_plan, read_text};
-use super::{Database, SessionError, machine, no_plan};
+use super::{Database, SessionError, known, machine, no_plan};
 
 /// Whether a plan is named by what is stored, and is neither built in nor a file.
 pub fn is_stored(named: &str, db: &Database) -> bool {
@@ -35,6 +35,18 @@ pub struct PlanText {
 impl PlanText {
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> PlanText {
         PlanText { name: name.into(), text: text.into(), rt_app: Vec::new() }
+    }
+
+    /// The plan for this machine; `None`: for any.
+    pub fn parse(&self, machine: Option<&Topology>) -> Result<Plan, SessionError> {
+        let parsed = plan::parse(&self.name, &self.text, machine, known());
+        parsed.map_err(|errors| self.placed(errors.into()))
+    }
+
+    /// Fails where the text is no plan on any machine.
+    pub fn check(&self) -> Result<(), SessionError> {
+        let checked = plan::check(&self.name, &self.text, known());
+        checked.map_err(|errors| self.placed(errors.into()))
     }
 
     /// An error of this plan, at its place in a file of rt-app if it is about one.
