@@ -16,6 +16,13 @@ fail() {
     exit 2
 }
 
+# Makes plain names of links to files that are not packed, such as sources.
+unlink_missing() {
+    find "$1" -name '*.md' -exec perl -0777 -pi -e '
+        my ($folder) = $ARGV =~ m{(.*)/};
+        s{\[([^][]+)\]\(([^()\s:#]+)(?:#[^()\s]*)?\)}{-e "$folder/$2" ? $& : $1}ge' {} +
+}
+
 version=${1:-}
 own=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 [[ $version == "$own" ]] ||
@@ -54,6 +61,7 @@ HOME=$stage/home $emulator "$root/schedlab" help book >"$root/schedlab.html"
 install -m 644 README.md CHANGELOG.md SECURITY.md CITATION.cff LICENSE-MIT LICENSE-APACHE THIRD-PARTY.txt \
     sbom.cdx.json "$root"
 cp -r docs "$root/docs"
+unlink_missing "$root"
 chmod -R u=rwX,go=rX "$root"
 
 tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --format=ustar \
@@ -70,6 +78,7 @@ cp "$root/completions/schedlab.zsh" "$share/zsh/vendor-completions/_schedlab"
 cp "$root/completions/schedlab.fish" "$share/fish/vendor_completions.d/schedlab.fish"
 cat LICENSE-MIT LICENSE-APACHE THIRD-PARTY.txt >"$share/doc/schedlab/copyright"
 cp README.md sbom.cdx.json "$root/schedlab.html" "$share/doc/schedlab/"
+unlink_missing "$share/doc/schedlab"
 gzip -9nc CHANGELOG.md >"$share/doc/schedlab/changelog.gz"
 kib=$(($(find "$deb/usr" -type f -printf '%s\n' | awk '{ bytes += $1 } END { print bytes }') / 1024))
 cat >"$deb/DEBIAN/control" <<CONTROL

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::house::documents;
 use crate::support::{checkout, done, ended, skip, stderr, stdout, write_script};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -79,6 +80,43 @@ fn a_release_has_the_same_bytes_from_two_folders() {
     assert!(check.unwrap().status.success());
     let wrong = ended(release(folders[0].path(), "99.0.0", ""), 2);
     assert!(stderr(&wrong).contains(&format!("hint: make release VERSION={VERSION}")), "{wrong:?}");
+}
+
+/// Fails where a link of a document leads to no file next to it; returns the number of links.
+fn assert_links_hold(folder: &Path) -> usize {
+    let paths = files(folder);
+    let links = paths.iter().filter(|path| path.ends_with(".md")).map(|path| {
+        let text = std::fs::read_to_string(folder.join(path)).unwrap();
+        let near = folder.join(path).parent().unwrap().to_path_buf();
+        let targets: Vec<&str> = documents::links(&text).into_iter().map(|(_, to)| to).collect();
+        for target in &targets {
+            assert!(near.join(target).exists(), "{path} leads to {target}, which is not packed");
+        }
+        targets.len()
+    });
+    links.sum()
+}
+
+#[test]
+fn links_of_packed_documents_lead_to_what_is_packed() {
+    if !is_there("dpkg-deb") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    done(release(folder.path(), VERSION, ""));
+    let out = folder.path().join("out");
+    let archive = out.join(format!("schedlab-{VERSION}-x86_64-linux.tar.gz"));
+    let unpacked = folder.path().join("unpacked");
+    std::fs::create_dir(&unpacked).unwrap();
+    run("tar", &["xzf", archive.to_str().unwrap(), "-C", unpacked.to_str().unwrap()]);
+    assert!(assert_links_hold(&unpacked) > 100, "links between documents stay");
+    let glossary = unpacked.join(format!("schedlab-{VERSION}-x86_64-linux/docs/glossary.md"));
+    let glossary = std::fs::read_to_string(glossary).unwrap();
+    assert!(glossary.contains("`model::Variant`\n"), "the name stays: {glossary}");
+    let deb = out.join(format!("schedlab_{VERSION}_amd64.deb"));
+    let package = folder.path().join("package");
+    run("dpkg-deb", &["-x", deb.to_str().unwrap(), package.to_str().unwrap()]);
+    assert_links_hold(&package);
 }
 
 #[test]

@@ -133,7 +133,7 @@ fn missing_header(source: &Source) -> Option<String> {
 }
 
 /// Label and target of each Markdown link into the repository, without its `#fragment`.
-fn links(text: &str) -> Vec<(&str, &str)> {
+pub fn links(text: &str) -> Vec<(&str, &str)> {
     let closings = text.match_indices("](");
     closings
         .filter_map(|(at, mark)| {

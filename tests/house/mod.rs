@@ -6,7 +6,7 @@
 mod circles;
 #[cfg(feature = "full")]
 mod commands;
-mod documents;
+pub mod documents;
 mod errors;
 mod files;
 mod functions;
