@@ -1,5 +1,8 @@
 //! Knobs of worker sets: real processes, an effect that no noise hides.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::home::Home;
@@ -112,6 +115,45 @@ fn sets_in_cgroups_have_their_weights() {
             r#"cgroup web: weight {"int":1000} {"known":{"int":1000}}"#,
         ]
     );
+}
+
+/// The cgroups in which the threads of this name are now, each from the run's own on.
+fn cgroups_of_threads(name: &str) -> BTreeSet<String> {
+    let tasks = || std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let tasks = tasks().filter_map(|process| std::fs::read_dir(process.path().join("task")).ok());
+    let read = |task: &Path, file: &str| std::fs::read_to_string(task.join(file)).ok();
+    let own = tasks.flatten().flatten().map(|task| task.path()).filter_map(|task| {
+        let is_it = read(&task, "comm")?.trim_end() == name;
+        is_it.then(|| read(&task, "cgroup"))?
+    });
+    let paths = own.flat_map(|text| {
+        // Other hierarchies have no cgroup of the run.
+        let line = |line: &str| line.rsplit_once("/schedlab-").map(|(_, own)| own.to_string());
+        text.lines().filter_map(line).collect::<Vec<_>>()
+    });
+    paths.map(|own| own.split_once('/').map_or("/", |(_, path)| path).to_string()).collect()
+}
+
+/// Half of the time in each of two cgroups and in the run's own, where another thread sees it.
+#[test]
+fn a_step_moves_its_thread_to_a_cgroup_and_back() {
+    let home = Home::with_plan(
+        "schema = 1\n[measure]\nrounds = 1\nwarmup = \"0s\"\nduration = \"1s\"\n[[workload]]\n\
+         name = \"moves\"\n[[workload.set]]\nname = \"itinerant\"\nuse = \"steps\"\n\
+         steps = [\"cgroup tg1/tg11\", \"sleep 50ms\", \"cgroup /\", \"sleep 50ms\", \"cgroup tg2\", \"sleep 50ms\"]\n\
+         [cgroup.tg1.tg11]\n[cgroup.tg2]\n",
+    );
+    let mut running = home.command("run ./plan.toml").spawn().unwrap();
+    let mut seen = BTreeSet::new();
+    while running.try_wait().unwrap().is_none() {
+        seen.extend(cgroups_of_threads("itinerant"));
+    }
+    let run = outcomes(home.path(), "last").swap_remove(0);
+    if run["status"] == "skipped" {
+        return skip(&format!("privilege to make cgroups: {}", run["reason"]));
+    }
+    assert_eq!(run["status"], "done", "{run}");
+    assert_eq!(seen.iter().collect::<Vec<_>>(), ["/", "tg1/tg11", "tg2"]);
 }
 
 #[test]

@@ -109,8 +109,13 @@ impl Cgroups {
     /// Takes `cgroup` of a worker set.
     pub fn take_of_set(&self, set: &mut Table, faults: &mut Faults) -> Option<CgroupPath> {
         let entry = set.take(CGROUP)?;
-        let known: Vec<&str> = self.all.iter().map(|cgroup| cgroup.path.as_str()).collect();
         let name = text(&entry, (MAX_CGROUP_NAME_BYTES + 1) * MAX_CGROUP_DEPTH, faults)?;
+        self.named(name, &entry.value.span(), faults)
+    }
+
+    /// The cgroup of this path.
+    pub fn named(&self, name: &str, span: &Span, faults: &mut Faults) -> Option<CgroupPath> {
+        let known: Vec<&str> = self.all.iter().map(|cgroup| cgroup.path.as_str()).collect();
         let found = self.all.iter().find(|cgroup| cgroup.path.as_str() == name);
         if found.is_none() {
             let message = format!("there is no cgroup {}", quoted_start(name));
@@ -119,7 +124,7 @@ impl Cgroups {
             } else {
                 suggestion(name, &known)
             };
-            faults.add(&entry.value.span(), message, "not in this plan", hint);
+            faults.add(span, message, "not in this plan", hint);
         }
         found.map(|cgroup| cgroup.path.clone())
     }

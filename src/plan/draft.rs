@@ -11,11 +11,11 @@ use crate::model::{
     Advice, Cgroup, CgroupPath, Measure, Offline, Params, Phase, Placement, Value, Variant, Work,
     WorkerKind, WorkerSet,
 };
-use crate::workload::{Pool, Request, Speed, Workload, WorkloadError};
+use crate::workload::{Pool, RUN_CGROUP, Request, STEPS, Speed, Workload, WorkloadError};
 
 use super::changes::SetChanges;
 use super::error::Faults;
-use super::fields::{AT, FOR, MAX_COUNT, MAX_WORKERS, OPS};
+use super::fields::{AT, CGROUP, FOR, MAX_COUNT, MAX_WORKERS, OPS};
 use super::knobs::Knobs;
 use super::moments::changes_fit;
 use super::offline::{check_affinity, check_work};
@@ -127,7 +127,11 @@ impl Load {
 }
 
 pub fn own_cgroups(sets: &[Set]) -> Vec<CgroupPath> {
-    sets.iter().flat_map(|set| set.changes.cgroups().chain(&set.cgroup)).cloned().collect()
+    let of_set = |set: &Set| {
+        let of_steps = set.step_cgroups().filter_map(|(path, _)| path.parse().ok());
+        set.changes.cgroups().chain(&set.cgroup).cloned().chain(of_steps).collect::<Vec<_>>()
+    };
+    sets.iter().flat_map(of_set).collect()
 }
 
 impl Draft {
@@ -323,6 +327,19 @@ struct Refused {
 }
 
 impl Set {
+    /// The cgroups that steps of its workers move to, as they are written, each with its place.
+    pub fn step_cgroups(&self) -> impl Iterator<Item = (&str, &Span)> {
+        let has_steps = self.workload.spec().name == STEPS;
+        let steps = self.written.iter().filter(move |own| has_steps && own.key == STEPS);
+        let texts = steps.flat_map(|own| &own.items);
+        let texts = texts.flat_map(|(text, span)| text.split(',').map(move |one| (one, span)));
+        texts.filter_map(|(text, span)| {
+            let mut words = text.split_whitespace();
+            let path = words.next().filter(|word| *word == CGROUP).and_then(|_| words.next())?;
+            (path != RUN_CGROUP).then_some((path, span))
+        })
+    }
+
     /// Its knobs, and those of its changes in mid-run.
     fn all_knobs(&self) -> impl Iterator<Item = &BTreeMap<String, Value>> {
         self.changes.knobs().chain([&self.knobs.values])

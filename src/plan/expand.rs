@@ -13,6 +13,7 @@ use crate::model::{
     Advice, CgroupPath, Direction, Field, Importance, Kind, OUTPUT_UNITS, OutputMetric,
     OutputPlace, Params, Unit, Value, solo_name,
 };
+use crate::variant;
 use crate::workload::{self, DISTRIBUTIONS, METRIC, PLACES, RATE, Spec, Workload, may_be_in_name};
 
 use super::cgroups::Cgroups;
@@ -340,9 +341,32 @@ impl<'w> Reader<'w, '_> {
         self.outputs(&mut table, index, sets);
         program.into_iter().for_each(|program| sets.fill(index, &program.params));
         fill_all(&mut sets.sets[index], &sets.axes, index);
+        self.check_step_cgroups(&sets.sets[index]);
         known.extend([PARAMETERS, METRIC].into_iter().filter(|_| spec.runs_programs));
         table.finish(&known, &place, self.faults);
         index
+    }
+
+    /// Notes cgroups of steps that the plan lacks, and those in which CPUs would change with the step.
+    fn check_step_cgroups(&mut self, set: &Set) {
+        let mut first = None;
+        for (path, span) in set.step_cgroups() {
+            first = first.or(Some(span));
+            if path.parse::<CgroupPath>().is_ok() {
+                self.cgroups.named(path, span, self.faults);
+            }
+        }
+        let Some(span) = first else { return };
+        let around = self.cgroups.needed(&own_cgroups(std::slice::from_ref(set)));
+        if let Some(cgroup) = variant::with_cpus(&around) {
+            let message = format!(
+                "a step moves its worker, and the cgroup `{}` has CPUs of its own",
+                cgroup.path
+            );
+            let hint =
+                "[[workload.set.change]] with `cgroup`, which moves workers to their CPUs too";
+            self.faults.add(span, message, "this step", hint);
+        }
     }
 
     fn changes(&mut self, table: &mut Table, path: &str, spec: &Spec) -> SetChanges {

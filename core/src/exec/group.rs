@@ -137,7 +137,7 @@ impl WorkerGroup {
             let cgroup = files_of(set, cgroups)?;
             group.prepare(set, knobs, cgroup, seed, speed)?;
         }
-        let things = Things::default();
+        let things = Things::with_cgroups(cgroups.clone());
         for (set, prepared) in cell.work.sets.iter().zip(&group.sets) {
             prepared.load.meet(&things).map_err(|source| unable(set, source))?;
         }

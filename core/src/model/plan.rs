@@ -426,9 +426,10 @@ impl Work {
         self.offline.iter().flat_map(|off| off.cpus.iter()).collect()
     }
 
-    /// Whether workers of the set, a cgroup that they are in, or CPUs change in mid-run.
+    /// Whether workers of the set, their cgroup or one around it, or CPUs change in mid-run.
     pub fn changes_in_mid_run(&self, set: &WorkerSet) -> bool {
         !set.changes.is_empty()
+            || set.moves_by_steps()
             || !self.offline.is_empty()
             || self.cgroups_of(set).iter().any(|of| !of.changes.is_empty())
     }
@@ -469,6 +470,14 @@ pub fn solo_names<'w>(works: impl IntoIterator<Item = &'w Work>) -> impl Iterato
 }
 
 impl WorkerSet {
+    /// Whether steps of its workers move them to other cgroups.
+    pub fn moves_by_steps(&self) -> bool {
+        let steps = self.params.get("steps").and_then(Value::as_list).unwrap_or_default();
+        let mut texts = steps.iter().filter_map(Value::as_text).flat_map(|text| text.split(','));
+        self.workload == "steps"
+            && texts.any(|text| text.split_whitespace().next() == Some("cgroup"))
+    }
+
     /// The largest number of workers at any moment.
     pub fn max_count(&self) -> u32 {
         self.counts().fold(self.count, u32::max)

@@ -43,8 +43,13 @@ pub struct Made {
 }
 
 pub fn need_cpuset(groups: &[Cgroup]) -> bool {
+    with_cpus(groups).is_some()
+}
+
+/// The first cgroup that has CPUs of its own at some moment.
+pub fn with_cpus(groups: &[Cgroup]) -> Option<&Cgroup> {
     let is_changed = |group: &Cgroup| group.changes.iter().any(|change| change.cpus.is_some());
-    groups.iter().any(|group| group.cpus.is_some() || is_changed(group))
+    groups.iter().find(|group| group.cpus.is_some() || is_changed(group))
 }
 
 /// The place where the run's cgroup of the CPU controller can be made. Cgroups in it have cpusets, too, if these

@@ -38,7 +38,7 @@ use crate::sys::Host;
 
 pub use crate::model::merged_knobs as merged;
 pub use apply::{Applied, ApplyError, UndoError, apply};
-pub use cgroups::write_all as write_cgroup_files;
+pub use cgroups::{with_cpus, write_all as write_cgroup_files};
 pub use change::Undone;
 pub use check::{check, check_turns};
 pub use contract::{Action, Knob, Missing, SCHEDULER_FORM, Scope};

@@ -53,8 +53,8 @@ pub use queue::{
 pub use recorders::Recorders;
 pub use steps::{
     DELAY, MAX_STEP_NAME_BYTES, MAX_STEP_TIME_NS, MAX_STEP_TIMES, MAX_STEPS, NAME as STEPS,
-    Phase as StepPhase, RATE, Script as StepScript, Step, TimerPlace, Times as StepTimes,
-    is_step_name, script as step_script,
+    Phase as StepPhase, RATE, RUN_CGROUP, Script as StepScript, Step, TimerPlace,
+    Times as StepTimes, is_step_name, script as step_script,
 };
 pub use things::{MAX_READERS, Things};
 pub use under_way::UnderWay;

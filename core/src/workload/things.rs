@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -13,6 +14,7 @@ use std::sync::atomic::{
 
 use bytemuck::Zeroable;
 
+use crate::model::CgroupPath;
 use crate::sys::futex::{self, Scope};
 use crate::sys::shared;
 use crate::sys::wake_pipe::WakePipe;
@@ -290,12 +292,33 @@ type ByName = BTreeMap<(Sort, String), (Use, &'static Thing)>;
 
 /// All things of one run.
 #[derive(Default)]
-pub struct Things(Mutex<ByName>);
+pub struct Things {
+    named: Mutex<ByName>,
+    /// For each cgroup of the run the files that take a thread.
+    cgroups: BTreeMap<CgroupPath, Vec<PathBuf>>,
+}
 
 impl Things {
+    pub fn with_cgroups(cgroups: BTreeMap<CgroupPath, Vec<PathBuf>>) -> Things {
+        Things { cgroups, ..Things::default() }
+    }
+
+    /// The files that take a thread into this cgroup, or into the run's own, in which all others are. `None`: nobody
+    /// made it.
+    pub fn cgroup_files(&self, path: Option<&CgroupPath>) -> Option<Vec<PathBuf>> {
+        if let Some(path) = path {
+            return self.cgroups.get(path).cloned();
+        }
+        let Some((path, files)) = self.cgroups.first_key_value() else { return Some(Vec::new()) };
+        let depth = path.as_path().components().count();
+        let of_run =
+            |file: &PathBuf| Some(file.ancestors().nth(depth + 1)?.join(file.file_name()?));
+        files.iter().map(of_run).collect()
+    }
+
     /// The thing of this name, which all sets use alike.
     pub fn named(&self, sort: Sort, name: &str, how: Use) -> Result<&'static Thing, WorkloadError> {
-        let mut all = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut all = self.named.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some((first, thing)) = all.get(&(sort, name.to_string())) {
             return if *first == how {
                 Ok(thing)

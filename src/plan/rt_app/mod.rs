@@ -21,6 +21,7 @@ use crate::model::{PLAN_SCHEMA, clean, show_duration};
 use super::error::{Faults, PlanErrors};
 use super::fields::{MAX_SETS, MAX_TEXT_BYTES};
 use super::table::toml_text as quoted;
+use crate::workload::RUN_CGROUP;
 use event::Common;
 pub use export::{difference as rt_app_difference, to_rt_app};
 use json::{Json, Node};
@@ -243,10 +244,13 @@ fn set_text(set: &Set, is_wide: bool) -> String {
     }
 }
 
-/// The paths of the cgroups that sets are in.
+/// The paths of the cgroups that sets are in, and of those that their threads move to.
 fn groups(sets: &[Set]) -> BTreeSet<&str> {
-    let keys = sets.iter().flat_map(|set| &set.keys);
-    keys.filter(|(key, _)| *key == "cgroup").filter_map(|(_, value)| value.as_str()).collect()
+    let keys = sets.iter().flat_map(|set| &set.keys).filter(|(key, _)| *key == "cgroup");
+    let steps = sets.iter().flat_map(|set| &set.steps);
+    let moved = steps.filter_map(|step| step.strip_prefix(task::CGROUP_STEP));
+    let paths = keys.filter_map(|(_, value)| value.as_str()).chain(moved);
+    paths.filter(|path| *path != RUN_CGROUP).collect()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::plan::error::Faults;
 use crate::plan::fields::MAX_COUNT;
 use crate::plan::table::quoted_start;
 use crate::variant;
-use crate::workload;
+use crate::workload::{self, RUN_CGROUP};
 
 use super::event::{Common, EVENTS, Place, event_of};
 use super::json::{Json, Member, Node};
@@ -32,7 +32,9 @@ const TASK_KEYS: &[&str] = &[
     "cpus",
     "taskgroup",
 ];
-const PHASE_KEYS: &[&str] = &["loop", "policy", "priority", "cpus"];
+const PHASE_KEYS: &[&str] = &["loop", "policy", "priority", "cpus", "taskgroup"];
+/// The beginning of a step that moves its thread to a cgroup.
+pub const CGROUP_STEP: &str = "cgroup ";
 const MAX_US: i64 = (workload::MAX_STEP_TIME_NS / 1_000) as i64;
 /// rt-app's own for real-time tasks.
 const DEFAULT_PRIORITY: i64 = 10;
@@ -101,10 +103,13 @@ struct Scheduling {
     util_max: Option<Placed<i64>>,
     cpus: Option<CpuSet>,
     taskgroup: Option<Placed<String>>,
+    /// Whether a part of it is wrong, which is noted: then nothing else is missed.
+    is_wrong: bool,
 }
 
 impl Scheduling {
     fn take(object: &mut Object, faults: &mut Faults) -> Scheduling {
+        let before = faults.len();
         let written = object.text("policy", faults);
         let policy = written.and_then(|written| policy(&written, faults));
         for key in ["nodes_membind", "membind_nodes"] {
@@ -140,8 +145,9 @@ impl Scheduling {
             util_max: util("util_max", object, faults),
             cpus: cpus.map(|(cpus, _)| cpus.into_iter().collect()),
             taskgroup: taskgroup
-                .filter(|(name, _)| !["", "/"].contains(name))
+                .filter(|(name, _)| !name.is_empty())
                 .and_then(|(name, span)| Some((cgroup(name, &span, faults)?, span))),
+            is_wrong: faults.len() > before,
         }
     }
 
@@ -157,6 +163,7 @@ impl Scheduling {
             util_max: other.util_max.or(self.util_max),
             cpus: other.cpus.or(self.cpus),
             taskgroup: other.taskgroup.or(self.taskgroup),
+            is_wrong: other.is_wrong || self.is_wrong,
         }
     }
 
@@ -186,7 +193,7 @@ impl Scheduling {
         }
         let us = |us: i64| text(show_duration(us as u64 * 1_000));
         match (policy, &self.runtime) {
-            (Some("deadline"), None) => {
+            (Some("deadline"), None) if !self.is_wrong => {
                 let hint = "\"dl-runtime\" : 10000, in microseconds";
                 faults.add(span, "SCHED_DEADLINE needs a runtime", "no `dl-runtime`", hint);
             }
@@ -212,15 +219,15 @@ impl Scheduling {
         if let Some(cpus) = &self.cpus {
             add("affinity", text(cpus.to_string()), span);
         }
-        checked(keys, span, faults)
+        checked(keys, span, self.is_wrong, faults)
     }
 
     /// The steps that begin a phase. `cpus`: where it runs unless it says so; `None`: nobody says so.
     fn steps(&self, cpus: Option<&str>, faults: &mut Faults) -> Vec<String> {
         let budget = [&self.runtime, &self.period, &self.deadline, &self.util_min, &self.util_max];
         let places = budget.into_iter().flatten().map(|(_, span)| span);
-        for span in places.chain(self.taskgroup.as_ref().map(|(_, span)| span)) {
-            let hint = "a phase has policy, priority and cpus of its own";
+        for span in places {
+            let hint = "a phase has policy, priority, cpus and taskgroup of its own";
             faults.add(
                 span,
                 "a task cannot change this from phase to phase here",
@@ -239,14 +246,18 @@ impl Scheduling {
         };
         let own = self.cpus.as_ref().map(CpuSet::to_string);
         let cpus = cpus.map(|default| format!("cpus {}", own.as_deref().unwrap_or(default)));
-        policy.into_iter().chain(cpus).collect()
+        // Without one a thread stays where it is.
+        let cgroup = self.taskgroup.as_ref().map(|(path, _)| format!("{CGROUP_STEP}{path}"));
+        policy.into_iter().chain(cpus).chain(cgroup).collect()
     }
 }
 
-/// As values of a plan. What does not fit is noted at its place.
+/// As values of a plan. Values that do not fit are noted at their places, and so are those that do not go together, unless
+/// one of them is missing here because it is wrong.
 fn checked(
     keys: Vec<(&'static str, Raw, Range<usize>)>,
     span: &Range<usize>,
+    is_wrong: bool,
     faults: &mut Faults,
 ) -> Vec<(&'static str, Value)> {
     let fields = variant::fields();
@@ -259,7 +270,7 @@ fn checked(
             Err(wrong) => faults.add(span, wrong.message, "this value", wrong.hint),
         }
     }
-    if faults.len() == before {
+    if faults.len() == before && !is_wrong {
         for (knob, message, hint) in variant::validate(&knobs) {
             let place =
                 keys.iter().find(|(key, ..)| *key == knob).map_or(span, |(.., place)| place);
@@ -274,8 +285,11 @@ fn checked(
     keys.into_iter().map(|(key, raw, _)| (key, written(raw))).collect()
 }
 
-/// The path of a cgroup in a plan.
+/// The path of a cgroup in a plan; `/` is that of the run.
 fn cgroup(taskgroup: &str, span: &Range<usize>, faults: &mut Faults) -> Option<String> {
+    if taskgroup == RUN_CGROUP {
+        return Some(taskgroup.to_string());
+    }
     let path = taskgroup.strip_prefix('/').map(|path| path.trim_end_matches('/'));
     let path = path.filter(|path| path.parse::<CgroupPath>().is_ok());
     if path.is_none() {
@@ -337,7 +351,8 @@ pub fn set(
     };
     let knobs = own.knobs(defaults.policy, &member.span, faults);
     let mut keys = defaults.keys(&steps);
-    keys.extend(own.taskgroup.map(|(path, _)| ("cgroup", Value::from(path))));
+    let taskgroup = own.taskgroup.filter(|(path, _)| path != RUN_CGROUP);
+    keys.extend(taskgroup.map(|(path, _)| ("cgroup", Value::from(path))));
     let (task, span) = (member.key.clone(), member.span.clone());
     Some(Set { task, span, name, count, delay_us, loops, steps, knobs, keys })
 }
@@ -378,12 +393,14 @@ impl Defaults {
 impl Scheduling {
     /// The keys of older files. `runtime` is an event where events stand in the task.
     fn take_older(&mut self, object: &mut Object, has_phases: bool, faults: &mut Faults) {
+        let before = faults.len();
         let mut us = |key: &str| object.int(key, 0, MAX_US, faults);
         self.period = self.period.take().or_else(|| us("period"));
         self.deadline = self.deadline.take().or_else(|| us("deadline"));
         if has_phases {
             self.runtime = self.runtime.take().or_else(|| us("runtime"));
         }
+        self.is_wrong |= faults.len() > before;
     }
 }
 

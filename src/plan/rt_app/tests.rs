@@ -274,6 +274,12 @@ fn what_is_wrong_is_an_error_with_its_place() {
         (&task("\"phases\" : { \"p\" : { \"rum\" : 1 } }"), "unknown key `rum` in a phase"),
         (
             &task(
+                "\"phases\" : { \"p\" : { \"taskgroup\" : \"a\", \"run\" : 1 }, \"q\" : { \"run\" : 1 } }",
+            ),
+            "`a` is not a task group",
+        ),
+        (
+            &task(
                 "\"phases\" : { \"p\" : { \"util_min\" : 1, \"run\" : 1 }, \"q\" : { \"run\" : 1 } }",
             ),
             "a task cannot change this from phase to phase here",
@@ -403,4 +409,61 @@ fn a_sync_does_not_lock_what_its_thread_has() {
     assert_eq!(own, &format!("{pair},{pair},burn 1us"));
     let other = task(&format!("\"lock\" : \"n\", {sync}, \"unlock\" : \"n\", \"run\" : 1"));
     assert_eq!(steps(&other)[0].1, format!("lock n,{pair},unlock n,burn 1us"));
+}
+
+#[test]
+fn a_thread_moves_to_the_task_group_of_a_phase_and_stays_there() {
+    let phases = "\"taskgroup\" : \"/own\", \"phases\" : {
+        \"a\" : { \"run\" : 1, \"taskgroup\" : \"/x/y\" }, \"b\" : { \"run\" : 2 },
+        \"c\" : { \"run\" : 3, \"taskgroup\" : \"/\" } }";
+    let work = work(&task(phases));
+    let expected = "phase 1,cgroup x/y,burn 1us,phase 1,burn 2us,phase 1,cgroup /,burn 3us";
+    assert_eq!(work.sets[0].params["steps"].to_string(), expected);
+    assert_eq!(work.sets[0].cgroup.as_ref().unwrap().as_str(), "own");
+    let paths: Vec<&str> = work.cgroups.iter().map(|cgroup| cgroup.path.as_str()).collect();
+    assert_eq!(paths, ["own", "x", "x/y"]);
+    assert!(work.changes_in_mid_run(&work.sets[0]), "its share of the CPUs is not one");
+    // A single phase has the settings of its task.
+    let one = task(
+        "\"taskgroup\" : \"/own\", \"phases\" : { \"a\" : { \"run\" : 1, \"taskgroup\" : \"/\" } }",
+    );
+    let one = self::work(&one);
+    assert_eq!((one.cgroups.len(), one.sets[0].cgroup.clone()), (0, None));
+}
+
+#[test]
+fn steps_move_workers_to_cgroups_of_the_plan() {
+    let steps = |steps: &str, after: &str| {
+        format!("schema = 1\n[[workload]]\nuse = \"steps\"\nsteps = [{steps}]\n{after}")
+    };
+    let parse = |text: &str| plan::parse("p", text, None, Default::default());
+    let fine = [
+        steps("\"cgroup a\", \"cgroup /\", \"burn 1ms\"", "[cgroup.a]"),
+        steps("\"cgroup /\", \"burn 1ms\"", ""),
+        steps("\"cgroup a/b, burn 1ms\"", "[cgroup.a.b]"),
+    ];
+    fine.iter().for_each(|text| _ = parse(text).unwrap_or_else(|errors| panic!("{errors}")));
+    let wrong = [
+        (steps("\"cgroup b\", \"burn 1ms\"", ""), "p:4:10: there is no cgroup `b`"),
+        (steps("\"cgroup /a\", \"burn 1ms\"", ""), "has neither the path of a cgroup nor /"),
+        (
+            steps("\"cgroup a/b\", \"burn 1ms\"", "[cgroup.a]\ncpus = \"0\"\n[cgroup.a.b]"),
+            "p:4:10: a step moves its worker, and the cgroup `a` has CPUs of its own",
+        ),
+        (
+            steps(
+                "\"cgroup /\", \"cgroup b\", \"burn 1ms\"",
+                "cgroup = \"a\"\n[cgroup]\na.cpus = \"0\"\nb = {}",
+            ),
+            "a step moves its worker, and the cgroup `a` has CPUs of its own",
+        ),
+        (steps("\"burn 1ms\"", "[cgroup.a]"), "no worker set is in the cgroup `a`"),
+    ];
+    for (text, expected) in wrong {
+        let errors = parse(&text).unwrap_err().to_string();
+        assert!(errors.contains(expected) && errors.lines().count() == 1, "{text}\n{errors}");
+    }
+    let plan = parse(&fine[2]).unwrap();
+    let paths: Vec<&str> = plan.works[0].cgroups.iter().map(|of| of.path.as_str()).collect();
+    assert_eq!(paths, ["a", "a/b"]);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{CpuSet, duration_ns, size_bytes};
+use crate::model::{CgroupPath, CpuSet, duration_ns, size_bytes};
 use crate::sys::sched::Policy;
 use crate::workload::WorkloadError;
 use crate::workload::things::Sort;
@@ -17,6 +17,9 @@ pub const MAX_NAME_BYTES: usize = 64;
 const MAX_DRAWN: usize = 64;
 const MAX_POSTS: u64 = 10_000;
 const MAX_BARRIER: u64 = 100_000;
+
+/// The cgroup of the run, in which all others are.
+pub const RUN_CGROUP: &str = "/";
 
 const HINT: &str = "\"burn 10ms\", \"timer 30ms\", \"lock m\", \"phase 10\": schedlab help rt-app";
 
@@ -68,6 +71,8 @@ pub enum Step {
         policy: Option<Policy>,
         priority: i32,
     },
+    /// An index into [`Script::cgroups`].
+    Cgroup(usize),
 }
 
 /// A time, or several of which each use draws one, all equally often.
@@ -166,6 +171,8 @@ pub struct Script {
     pub things: Vec<(Sort, String)>,
     /// The worker's own timers.
     pub timers: Vec<String>,
+    /// The cgroups that it moves to; `None`: that of the run.
+    pub cgroups: Vec<Option<CgroupPath>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -188,6 +195,8 @@ enum Problem {
     Cpus,
     #[error("has no policy other, batch, idle, fifo or rr")]
     Policy,
+    #[error("has neither the path of a cgroup nor /")]
+    Cgroup,
     #[error("begins a phase without steps")]
     Empty,
     #[error("is one step too many: {MAX_STEPS} are possible")]
@@ -274,6 +283,10 @@ impl Script {
             ["cpus", cpus] => Step::Cpus(Some(cpus.parse().map_err(|_| Problem::Cpus)?)),
             ["policy", word] => Step::Policy { policy: Some(policy(word)?), priority: 0 },
             ["policy", word, of] => policy_step(policy(word)?, of)?,
+            ["cgroup", path] => {
+                let path = cgroup(path)?;
+                Step::Cgroup(place_in(&mut self.cgroups, |own| *own == path, || path.clone()))
+            }
             ["priority", of] => Step::Policy { policy: None, priority: signed(of, -20, 99)? },
             _ => return Err(Problem::Unknown),
         })
@@ -423,6 +436,14 @@ fn bytes(text: &str) -> Result<u64, Problem> {
     size_bytes(text).ok().filter(|bytes| *bytes <= MAX_BYTES).ok_or(Problem::Size)
 }
 
+/// `None`: that of the run.
+fn cgroup(path: &str) -> Result<Option<CgroupPath>, Problem> {
+    match path {
+        RUN_CGROUP => Ok(None),
+        path => path.parse().map(Some).map_err(|_| Problem::Cgroup),
+    }
+}
+
 fn policy(word: &str) -> Result<Policy, Problem> {
     let policy = Policy::from_word(word).filter(|policy| *policy != Policy::Deadline);
     policy.ok_or(Problem::Policy)
@@ -458,6 +479,9 @@ mod tests {
             "post s 3",
             "read s",
             "write s",
+            "cgroup a/b",
+            "cgroup /",
+            "cgroup a/b",
         ])
         .unwrap();
         let [first, second, third] = &script.phases[..] else { panic!("{script:?}") };
@@ -485,7 +509,9 @@ mod tests {
             [MS, MS, 2 * MS]
         );
         let post = |semaphore, times| Step::Post { semaphore, times };
-        assert_eq!(third.steps[4..], [Step::Burn(drawn), post(4, 3), Step::Take(5), post(5, 1)]);
+        assert_eq!(third.steps[4..8], [Step::Burn(drawn), post(4, 3), Step::Take(5), post(5, 1)]);
+        assert_eq!(third.steps[8..], [0, 1, 0].map(Step::Cgroup));
+        assert_eq!(script.cgroups, ["a/b".parse().ok(), None]);
         assert_eq!(third.steps[2], Step::Policy { policy: Some(Policy::Fifo), priority: 50 });
     }
 
@@ -522,6 +548,9 @@ mod tests {
             (&["part a/b"], "part a/b", "has no name"),
             (&["part a"], "part a", "begins a phase without steps"),
             (&["cpus x"], "cpus x", "has no list of CPUs"),
+            (&["cgroup"], "cgroup", "is not a step"),
+            (&["cgroup /a"], "cgroup /a", "has neither the path of a cgroup nor /"),
+            (&["cgroup ../x"], "cgroup ../x", "has neither the path"),
         ];
         for (steps, text, problem) in cases {
             let error = Script::read(steps).unwrap_err();

@@ -12,6 +12,7 @@ mod player;
 #[cfg(test)]
 mod tests;
 
+use std::fs::File;
 use std::sync::OnceLock;
 
 use crate::model::{
@@ -31,10 +32,11 @@ use super::{
 use language::{Course, MAX_STEP_NS};
 pub use language::{
     MAX_NAME_BYTES as MAX_STEP_NAME_BYTES, MAX_STEP_NS as MAX_STEP_TIME_NS, MAX_STEPS,
-    MAX_TIMES as MAX_STEP_TIMES, Phase, Script, Step, TimerPlace, Times, is_name as is_step_name,
+    MAX_TIMES as MAX_STEP_TIMES, Phase, RUN_CGROUP, Script, Step, TimerPlace, Times,
+    is_name as is_step_name,
 };
 use order::{Cursor, ORDER, Order};
-use player::{CHAIN, EARLY_NS, LATE_NS, MISSED, Parts, Player, RUN_NS, TIMERS};
+use player::{CHAIN, EARLY_NS, LATE_NS, MISSED, Parts, Player, RUN_NS, TIMERS, open_cgroups};
 
 pub struct Steps;
 
@@ -165,6 +167,7 @@ impl Workload for Steps {
             pool: request.pool.cpus.clone(),
             speed: *speed,
             things: OnceLock::new(),
+            cgroups: OnceLock::new(),
             pending: OnceLock::new(),
         }))
     }
@@ -269,6 +272,8 @@ struct Set {
     speed: Speed,
     /// In the order of the script; then those by which its workers are started.
     things: OnceLock<(Vec<&'static Thing>, Option<[&'static Thing; 2]>)>,
+    /// For each cgroup of the script the files that take a thread, open.
+    cgroups: OnceLock<Vec<Vec<File>>>,
     /// The things whose posts that nobody has taken count here.
     pending: OnceLock<Vec<&'static Thing>>,
 }
@@ -321,6 +326,7 @@ impl Load for Set {
         let own = self.script.things.iter().map(|(sort, name)| named(*sort, name));
         let own = own.collect::<Result<Vec<_>, _>>()?;
         self.open_pipes(&own)?;
+        _ = self.cgroups.set(open_cgroups(&self.script, things)?);
         let starters = match &self.forked {
             Some(name) => Some([named(Sort::Fork, name)?, named(Sort::Free, name)?]),
             None => None,
@@ -351,6 +357,7 @@ impl Load for Set {
             things,
             how: self.how,
             pool: &self.pool,
+            cgroups: self.cgroups.get().map_or(&[], Vec::as_slice),
             memory_bytes: self.memory_bytes,
             ends_chains: self.ends_chains(),
         };

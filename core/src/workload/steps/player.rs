@@ -5,13 +5,13 @@ use std::hint::black_box;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::model::CpuSet;
+use crate::model::{CgroupPath, CpuSet};
 use crate::sys::clock;
 use crate::sys::sched::{self, Attr, Policy};
-use crate::workload::things::{Taken, Thing, Use};
+use crate::workload::things::{Taken, Thing, Things, Use};
 use crate::workload::{Burner, Worker, WorkloadError};
 
-use super::language::{Phase, STEPS, Script, Step, TimerPlace};
+use super::language::{Phase, RUN_CGROUP, STEPS, Script, Step, TimerPlace};
 use super::order::{Cursor, Order};
 
 /// The histograms and counters of a worker.
@@ -71,6 +71,8 @@ pub struct Player<'a, M> {
     things: &'a [&'static Thing],
     how: Use,
     pool: &'a CpuSet,
+    /// For each cgroup of the script the files that take its thread.
+    cgroups: &'a [Vec<File>],
     ends_chains: bool,
     /// The last expiry of each of its own timers; 0: not used yet.
     timers: Vec<AtomicU64>,
@@ -104,12 +106,32 @@ struct Chain {
     goes_on: bool,
 }
 
+/// The files that take a thread into each cgroup of the script, open.
+pub fn open_cgroups(script: &Script, things: &Things) -> Result<Vec<Vec<File>>, WorkloadError> {
+    let open = |path: &Option<CgroupPath>| {
+        let files = things.cgroup_files(path.as_ref()).ok_or_else(|| {
+            let problem = format!("nobody made the cgroup {}, which a step names", name_of(path));
+            WorkloadError::conflict(problem, format!("a plan with [cgroup.{}]", name_of(path)))
+        })?;
+        let opened = files.iter().map(|file| File::options().write(true).open(file));
+        opened.collect::<std::io::Result<_>>().map_err(|source| {
+            WorkloadError::system(format!("open the cgroup {}", name_of(path)), source)
+        })
+    };
+    script.cgroups.iter().map(open).collect()
+}
+
+fn name_of(cgroup: &Option<CgroupPath>) -> &str {
+    cgroup.as_ref().map_or(RUN_CGROUP, CgroupPath::as_str)
+}
+
 /// The parts that all workers of a set share.
 pub struct Parts<'a> {
     pub script: &'a Script,
     pub things: &'a [&'static Thing],
     pub how: Use,
     pub pool: &'a CpuSet,
+    pub cgroups: &'a [Vec<File>],
     pub memory_bytes: u64,
     /// Whether chains of wakeups may end at its workers.
     pub ends_chains: bool,
@@ -121,7 +143,7 @@ impl<'a, M: Machine> Player<'a, M> {
         let output = output.map_err(|source| WorkloadError::system("open /dev/null", source))?;
         let needs = |step: &Step| matches!(step, Step::Memory(_) | Step::Output(_));
         let bytes = if parts.script.steps().any(needs) { parts.memory_bytes } else { 0 };
-        let &Parts { script, things, how, pool, ends_chains, .. } = parts;
+        let &Parts { script, things, how, pool, cgroups, ends_chains, .. } = parts;
         Ok(Player {
             machine,
             worker,
@@ -129,6 +151,7 @@ impl<'a, M: Machine> Player<'a, M> {
             things,
             how,
             pool,
+            cgroups,
             ends_chains,
             timers: script.timers.iter().map(|_| AtomicU64::new(0)).collect(),
             held: vec![false; things.len()],
@@ -288,6 +311,7 @@ impl<'a, M: Machine> Player<'a, M> {
             }
             Step::Cpus(ref cpus) => self.move_to(cpus.as_ref())?,
             Step::Policy { policy, priority } => set_policy(policy, priority)?,
+            Step::Cgroup(cgroup) => self.enter(cgroup)?,
         }
         Ok(())
     }
@@ -447,6 +471,15 @@ impl<'a, M: Machine> Player<'a, M> {
         let cpus = cpus.unwrap_or(self.pool);
         sched::set_affinity(0, cpus)
             .map_err(|source| WorkloadError::system(format!("move to CPUs {cpus}"), source))
+    }
+
+    /// By 0 the calling thread is meant: the kernel then need not hold up forks and exits of all others.
+    fn enter(&self, cgroup: usize) -> Result<(), WorkloadError> {
+        let entered = self.cgroups[cgroup].iter().try_for_each(|mut file| file.write_all(b"0"));
+        entered.map_err(|source| {
+            let name = name_of(&self.script.cgroups[cgroup]);
+            WorkloadError::system(format!("move to the cgroup {name}"), source)
+        })
     }
 
     fn misused(&self, lock: usize, does: &str, state: &str) -> WorkloadError {

@@ -99,11 +99,13 @@ fn play_by(
     let things: Vec<&Thing> =
         script.things.iter().map(|(sort, name)| all.named(*sort, name, how).unwrap()).collect();
     let pool = Pool::first(2);
+    let cgroups = open_cgroups(&script, all).unwrap();
     let parts = Parts {
         script: &script,
         things: &things,
         how,
         pool: &pool.cpus,
+        cgroups: &cgroups,
         memory_bytes: 1 << 10,
         ends_chains,
     };
@@ -554,4 +556,33 @@ fn workers_may_rest_that_wait_for_no_other_one() {
     }
     let forked = [("forked", Raw::Text("f".to_string()))];
     assert!(!Steps.can_rest(&params(&Steps, &forked)));
+}
+
+#[test]
+fn a_step_writes_the_files_of_its_cgroup_and_of_the_one_around_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |path: &str| {
+        let folder = folder.path().join(path);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("cgroup.threads"), "").unwrap();
+        folder.join("cgroup.threads")
+    };
+    let [run, deep, other] = ["", "a/b", "c"].map(file);
+    let made = [("a/b", &deep), ("c", &other)];
+    let made = made.map(|(path, file)| (path.parse().unwrap(), vec![file.clone()]));
+    let things = Things::with_cgroups(made.into_iter().collect());
+    let steps = ["cgroup a/b", "burn 1ms", "cgroup /", "phase 2", "cgroup a/b", "burn 1ms"];
+    assert!(play_among(&things, MS, &steps, Some(1), 0, &[]).ended);
+    let entered = [&run, &deep, &other].map(|file| std::fs::read_to_string(file).unwrap());
+    assert_eq!(entered, ["0", "000", ""]);
+
+    let script = |steps: &[&str]| language::Script::read(steps).unwrap();
+    let missing = open_cgroups(&script(&["cgroup none"]), &things).unwrap_err();
+    assert!(missing.to_string().contains("nobody made the cgroup none"), "{missing}");
+    // Where the run has no cgroup there is none to go back to.
+    let none = open_cgroups(&script(&["cgroup /"]), &Things::default()).unwrap();
+    assert!(none.iter().all(Vec::is_empty) && none.len() == 1);
+    std::fs::remove_file(&deep).unwrap();
+    let gone = open_cgroups(&script(&["cgroup a/b"]), &things).unwrap_err();
+    assert!(gone.to_string().contains("open the cgroup a/b"), "{gone}");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{CpuSet, ValueError, clean};
+use crate::model::{CgroupPath, CpuSet, ValueError, clean};
 use crate::workload::{self, Step, StepPhase, StepScript, StepTimes, TimerPlace};
 
 use super::text::{Members, Out, number, text};
@@ -81,7 +81,8 @@ impl Steps<'_> {
     fn phase(&self, phase: &StepPhase) -> Result<Members, ValueError> {
         let mut members = Members::default();
         members.add("loop", phase.times.map_or_else(|| number(-1), number));
-        let is_setting = |step: &&Step| matches!(step, Step::Policy { .. } | Step::Cpus(_));
+        let is_setting =
+            |step: &&Step| matches!(step, Step::Policy { .. } | Step::Cpus(_) | Step::Cgroup(_));
         let settings = phase.steps.iter().take_while(is_setting).count();
         let (settings, steps) = phase.steps.split_at(settings);
         if !settings.is_empty() && self.script.phases.len() == 1 {
@@ -97,7 +98,7 @@ impl Steps<'_> {
                 self.unheld(why.to_string(), "\"cpus all\" or CPUs at the begin of each phase")
             );
         }
-        let (mut policies, mut cpus) = (0, 0);
+        let (mut policies, mut cpus, mut cgroups) = (0, 0, 0);
         for step in settings {
             match step {
                 Step::Policy { policy, priority } => {
@@ -108,11 +109,17 @@ impl Steps<'_> {
                     cpus += 1;
                     set.iter().for_each(|set| members.add("cpus", cpu_list(set)));
                 }
+                Step::Cgroup(cgroup) => {
+                    cgroups += 1;
+                    let path = self.script.cgroups[*cgroup].as_ref();
+                    members.add("taskgroup", task_group(path));
+                }
                 _ => {}
             }
         }
-        if policies > 1 || cpus > 1 {
-            let why = "a phase has one policy, one priority and one list of CPUs".to_string();
+        if policies.max(cpus).max(cgroups) > 1 {
+            let why = "a phase has one policy, one priority, one list of CPUs and one task group";
+            let why = why.to_string();
             return Err(self.unheld(why, "\"phase 1\" before the second one"));
         }
         members.append(self.events(steps)?);
@@ -186,9 +193,8 @@ impl Steps<'_> {
             Step::Yield => Ok(("yield", text(""))),
             Step::Memory(bytes) => Ok(("mem", number(bytes))),
             Step::Output(bytes) => Ok(("iorun", number(bytes))),
-            Step::Cpus(_) | Step::Policy { .. } => {
-                let why =
-                    "`cpus`, `policy` and `priority` come at the begin of one of several phases";
+            Step::Cpus(_) | Step::Policy { .. } | Step::Cgroup(_) => {
+                let why = "`cpus`, `policy`, `priority` and `cgroup` come at the begin of one of several phases";
                 Err(self.unheld(why.to_string(), "\"phase 1\" before it, or knobs of the set"))
             }
         }
@@ -284,6 +290,11 @@ fn own_timer(name: &str) -> String {
         name if name.starts_with(UNIQUE) => name.to_string(),
         name => format!("{UNIQUE}-{name}"),
     }
+}
+
+/// `None`: that of the run.
+pub fn task_group(path: Option<&CgroupPath>) -> Out {
+    text(&format!("/{}", path.map_or("", CgroupPath::as_str)))
 }
 
 pub fn cpu_list(cpus: &CpuSet) -> Out {

@@ -207,7 +207,7 @@ impl<'a> Task<'a> {
         }
         members.append(scheduling::members(&place, &self.set.knobs)?);
         if let Some(path) = &self.set.cgroup {
-            members.add("taskgroup", text::text(&format!("/{}", path.as_str())));
+            members.add("taskgroup", events::task_group(Some(path)));
         }
         let steps = Steps { place: &place, task: self.name, script: &self.script, common };
         members.append(steps.members()?);

@@ -92,6 +92,24 @@ fn plans_are_the_same_load_after_they_were_files() {
 }
 
 #[test]
+fn cgroups_of_steps_are_task_groups_of_phases() {
+    let steps = set(
+        "cgroup = \"own\"\nsteps = [\"phase 3\", \"priority 3\", \"cgroup x/y\", \"yield\", \
+                     \"phase 1\", \"burn 1ms\", \"phase 1\", \"cgroup /\", \"yield\"]\n[cgroup.x.y]\n[cgroup.own]",
+    );
+    let plan = plan_of(&steps);
+    let (file, again) = read_back(&plan);
+    assert!(file.contains("\"taskgroup\" : \"/x/y\"") && file.contains(": \"/\""), "{file}");
+    assert_eq!(difference(&plan, &again), None, "{file}");
+    let (two, late) = ("\"cgroup x\", \"cgroup /\", \"yield\"", "\"yield\", \"cgroup x\"");
+    for (events, expected) in [(two, "and one task group"), (late, "at the begin of one of")] {
+        let text = format!("steps = [\"phase 1\", {events}, \"phase 1\", \"yield\"]\n[cgroup.x]");
+        let wrong = to_rt_app(&plan_of(&set(&text))).unwrap_err();
+        assert!(wrong.message.contains(expected), "{wrong:?}");
+    }
+}
+
+#[test]
 fn what_rt_app_cannot_hold_is_an_error_with_set_and_key() {
     let steps = |steps: &str| set(&format!("steps = [{steps}]"));
     let phases =
