@@ -77,6 +77,11 @@ impl Faults {
         self.0.len()
     }
 
+    /// Whether a fault was found within this part.
+    pub fn are_within(&self, span: &Range<usize>) -> bool {
+        self.0.iter().any(|fault| span.start <= fault.span.start && fault.span.end <= span.end)
+    }
+
     /// The errors in the order of the text. A fault in several places is one error, drawn at the first of them.
     pub fn into_errors(mut self, source_name: &str, text: &str) -> PlanErrors {
         self.0.sort_by_key(|fault| (fault.span.start, fault.span.end));

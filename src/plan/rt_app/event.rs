@@ -171,6 +171,9 @@ impl Common {
         let [condition, lock] = ["ref", "mutex"].map(|key| object.text(key, faults));
         object.finish(&["ref", "mutex"], faults);
         let (Some((condition, _)), Some((lock, _))) = (condition, lock) else {
+            if faults.are_within(&member.node.span) {
+                return None;
+            }
             let hint = "{ \"ref\" : \"queue\", \"mutex\" : \"mutex\" }";
             return faults.refuse(&member.span, "no condition with its mutex", "this event", hint);
         };
@@ -202,6 +205,9 @@ impl Common {
             }
         };
         let Some((period_us, _)) = period else {
+            if faults.are_within(&member.node.span) {
+                return None;
+            }
             let hint = "{ \"ref\" : \"unique\", \"period\" : 30000 }";
             return faults.refuse(&member.span, "a timer without a period", "this event", hint);
         };

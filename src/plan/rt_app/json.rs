@@ -20,8 +20,8 @@ pub enum Json {
     Array(Vec<Node>),
     Text(String),
     Int(i64),
-    /// A number that is not whole or too large.
-    Number,
+    /// A number with a point or an exponent, or one that is too large for an `Int`.
+    Number(f64),
     Bool(bool),
     Null,
 }
@@ -39,8 +39,7 @@ impl Json {
             Json::Object(_) => "an object",
             Json::Array(_) => "a list",
             Json::Text(_) => "a text",
-            Json::Int(_) => "a number",
-            Json::Number => "a number that is not whole, or too large",
+            Json::Int(_) | Json::Number(_) => "a number",
             Json::Bool(_) => "true or false",
             Json::Null => "null",
         }
@@ -49,8 +48,13 @@ impl Json {
 
 /// The one value of the text.
 pub fn read(text: &str) -> Result<Node, Faults> {
-    let mut reader = Reader { text, at: 0 };
-    let node = reader.value(0)?;
+    let mut reader = Reader { text, at: 0, open: Vec::new() };
+    reader.skip()?;
+    if reader.peek().is_none() {
+        let hint = "{ \"tasks\" : { \"thread0\" : { \"run\" : 10000, \"sleep\" : 90000 } } }";
+        return Err(reader.fault("nothing is in this file", "its end", hint));
+    }
+    let node = reader.value(0).map_err(|fault| reader.cut().unwrap_or(fault))?;
     reader.skip()?;
     match reader.rest().chars().next() {
         None => Ok(node),
@@ -63,6 +67,8 @@ pub fn read(text: &str) -> Result<Node, Faults> {
 struct Reader<'t> {
     text: &'t str,
     at: usize,
+    /// The objects and lists that are not at their end: a word for each, and where it begins.
+    open: Vec<(&'static str, usize)>,
 }
 
 impl<'t> Reader<'t> {
@@ -77,6 +83,16 @@ impl<'t> Reader<'t> {
     fn fault(&self, message: &str, label: &'static str, hint: &str) -> Faults {
         let width = self.peek().map_or(0, char::len_utf8);
         Faults::one(&(self.at..self.at + width), message, label, hint)
+    }
+
+    /// The fault of a text that ends before its objects do.
+    fn cut(&self) -> Option<Faults> {
+        let (what, start) = self.open.last().filter(|_| self.rest().is_empty())?;
+        let line = self.text[..*start].matches('\n').count() + 1;
+        let end = self.text.trim_end().len();
+        let message = format!("the file ends within {what} that begins in line {line}");
+        let hint = "is the file complete? Each { needs a }, each [ a ], each text its second quote";
+        Some(Faults::one(&(end..end), message, "the end", hint))
     }
 
     /// Goes past spaces and comments.
@@ -122,11 +138,13 @@ impl<'t> Reader<'t> {
     }
 
     fn members(&mut self, depth: usize) -> Result<Vec<Member>, Faults> {
+        self.open.push(("an object", self.at));
         self.at += 1;
         let mut members = Vec::new();
         loop {
             self.skip()?;
             if self.takes('}') {
+                self.open.pop();
                 return Ok(members);
             }
             if self.peek() != Some('"') {
@@ -153,11 +171,13 @@ impl<'t> Reader<'t> {
     }
 
     fn items(&mut self, depth: usize) -> Result<Vec<Node>, Faults> {
+        self.open.push(("a list", self.at));
         self.at += 1;
         let mut items = Vec::new();
         loop {
             self.skip()?;
             if self.takes(']') {
+                self.open.pop();
                 return Ok(items);
             }
             items.push(self.value(depth + 1)?);
@@ -210,7 +230,7 @@ impl<'t> Reader<'t> {
             "null" => Json::Null,
             word => match (word.parse(), word.parse::<f64>()) {
                 (Ok(number), _) => Json::Int(number),
-                (_, Ok(_)) => Json::Number,
+                (_, Ok(number)) => Json::Number(number),
                 _ => {
                     let span = start..self.at.max(start + 1);
                     let hint = "a number, a text in quotes, true, false, [ or {";
@@ -247,8 +267,8 @@ mod tests {
             panic!()
         };
         assert!(members.iter().all(|member| member.node.value == Json::Null), "{members:?}");
-        assert_eq!(read("1.5").unwrap().value, Json::Number);
-        assert_eq!(read("99999999999999999999").unwrap().value, Json::Number);
+        assert_eq!(read("1.5").unwrap().value, Json::Number(1.5));
+        assert_eq!(read("99999999999999999999").unwrap().value, Json::Number(1e20));
         assert_eq!(read("-1").unwrap().value, Json::Int(-1));
     }
 
@@ -260,12 +280,24 @@ mod tests {
             ("{ \"a\" 1 }", "1:7: no `:` after the key"),
             ("{\n a : 1 }", "2:2: no key in quotes"),
             ("{ \"a\" : x }", "1:9: not a value"),
-            ("{ \"a", "1:3: not a text in quotes"),
+            (
+                "{\n \"t\" : { \"run\" : 1 }\n",
+                "2:21: the file ends within an object that begins in line 1",
+            ),
+            (
+                "{\n\n \"t\" : {\n \"run\" :",
+                "4:9: the file ends within an object that begins in line 3",
+            ),
+            ("{ \"a\" : [1,", "1:12: the file ends within a list that begins in line 1"),
+            ("{ \"a\" : tru", "1:12: the file ends within an object that begins in line 1"),
+            ("{ \"a", "1:5: the file ends within an object that begins in line 1"),
+            ("\"a", "1:1: not a text in quotes"),
             ("{ \"a\n\" : 1}", "1:3: not a text in quotes"),
             ("{ /* }", "1:3: a comment without an end"),
             ("{} x", "1:4: text after the end of the JSON"),
-            ("", "1:1: not a value"),
-            ("{", "1:2: no key in quotes"),
+            ("", "1:1: nothing is in this file"),
+            (" // {\n", "2:1: nothing is in this file"),
+            ("{", "1:2: the file ends within an object that begins in line 1"),
             (&deep, "1:18: too many values within each other"),
         ];
         for (text, expected) in cases {

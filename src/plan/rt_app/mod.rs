@@ -88,6 +88,9 @@ fn read_noting(text: &str, faults: &mut Faults) -> Option<(Option<i64>, Vec<Set>
     top.finish(&["tasks", "global", "resources"], faults);
     let (duration_s, defaults) = global.map_or(Default::default(), |node| globals(node, faults));
     let Some(tasks) = tasks else {
+        if !faults.is_empty() {
+            return None;
+        }
         let hint = "{ \"tasks\" : { \"thread0\" : { \"run\" : 10000, \"sleep\" : 90000 } } }";
         return faults.refuse(&(0..1), "there are no `tasks`", "in this object", hint);
     };

@@ -109,6 +109,21 @@ pub fn int(node: &Node, key: &str, min: i64, max: i64, faults: &mut Faults) -> O
             let message = format!("{} is {value}, not {min} to {max}", quoted_start(key));
             faults.refuse(&node.span, message, "out of range", format!("{min} to {max}"))
         }
+        // As in rt-app, which takes no such number for a whole one either.
+        Json::Number(value)
+            if value.fract() == 0.0 && value >= min as f64 && value <= max as f64 =>
+        {
+            let message = format!("{} takes a whole number in digits alone", quoted_start(key));
+            faults.refuse(&node.span, message, "a point or an exponent", format!("{value}"))
+        }
+        Json::Number(value) if value > max as f64 || value < min as f64 => {
+            let message = format!("{} is {value:e}, not {min} to {max}", quoted_start(key));
+            faults.refuse(&node.span, message, "out of range", format!("{min} to {max}"))
+        }
+        Json::Number(value) => {
+            let message = format!("{} takes a whole number, not {value}", quoted_start(key));
+            faults.refuse(&node.span, message, "not whole", "times are in microseconds: 1500")
+        }
         _ => wrong(node, key, "a whole number", faults),
     }
 }

@@ -235,10 +235,12 @@ fn what_is_wrong_is_an_error_with_its_place() {
         (&task("\"loop\" : 1"), "1:15: `a` has no events"),
         (&task("\"loop\" : 1, \"loop\" : 2, \"run\" : 1"), "1:35: `loop` is there twice in a task"),
         (&task("\"loop\" : 0, \"run\" : 1"), "1:32: `loop` is 0"),
-        (
-            &task("\"run\" : 1.5"),
-            "1:31: `run` takes a whole number, not a number that is not whole",
-        ),
+        (&task("\"run\" : 1.5"), "1:31: `run` takes a whole number, not 1.5"),
+        (&task("\"run\" : 1e3"), "1:31: `run` takes a whole number in digits alone"),
+        (&task("\"run\" : 1e30"), "1:31: `run` is 1e30, not 0 to 86400000000"),
+        (&task("\"run\" : -1e400"), "1:31: `run` is -inf, not 0 to 86400000000"),
+        (&task("\"run\" : nan"), "1:31: `run` takes a whole number, not NaN"),
+        (&task("\"lock\" : 1.5"), "`lock` takes a text in quotes, not a number"),
         (&task("\"run\" : -1"), "1:31: `run` is -1, not 0 to 86400000000"),
         (&task("\"run\" : 86400000001"), "1:31: `run` is 86400000001, not 0 to 86400000000"),
         (&task("\"resume\" : \"b\""), "1:34: there is no task `b`"),
@@ -293,6 +295,28 @@ fn what_is_wrong_is_an_error_with_its_place() {
         assert!(got.contains(expected), "{}\n{got}", &text[..text.len().min(200)]);
     }
     assert_eq!(work(&sets(MAX_SETS)).sets.len(), MAX_SETS);
+}
+
+#[test]
+fn one_mistake_is_one_error() {
+    let cases: &[(&str, &str)] = &[
+        (&task("\"timer\" : { \"ref\" : \"t\", \"period\" : 1e3 }"), "in digits alone"),
+        (&task("\"timer\" : { \"ref\" : \"t\", \"perid\" : 1000 }"), "unknown key `perid`"),
+        (&task("\"timer\" : { \"ref\" : 3, \"period\" : 1000 }"), "`ref` takes a text"),
+        (&task("\"wait\" : { \"ref\" : \"c\", \"mutex\" : 1 }"), "`mutex` takes a text"),
+        (&task("\"wait\" : { \"ref\" : \"c\", \"mutx\" : \"m\" }"), "unknown key `mutx`"),
+        (
+            &task("\"policy\" : \"SCHED_DEADLINE\", \"dl-runtime\" : \"9\", \"run\" : 1"),
+            "`dl-runtime` takes a whole number",
+        ),
+        ("{ \"task\" : { \"a\" : { \"run\" : 1 } } }", "unknown key `task`"),
+    ];
+    for (text, expected) in cases {
+        let got = errors(text);
+        assert!(got.contains(expected) && got.lines().count() == 1, "{text}\n{got}");
+    }
+    let hinted = from_rt_app("f.json", &task("\"run\" : 1.5e3")).unwrap_err().render();
+    assert!(hinted.contains("hint: 1500\n"), "{hinted}");
 }
 
 fn workload_max() -> usize {
