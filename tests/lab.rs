@@ -930,6 +930,26 @@ fn changes_in_mid_run_are_made_at_their_moment_and_the_same_to_the_bit() {
     }
 }
 
+/// Two seconds in a cgroup whose weight is a quarter of a task's, and two in that of the run, each next to a busy task.
+#[test]
+fn a_step_moves_its_worker_to_a_cgroup_at_its_moment_and_the_same_to_the_bit() {
+    let Some(laboratory) = Laboratory::open() else { return };
+    let sets = "[cgroup.low]\nweight = 25\n[[workload]]\nname = \"moves\"\n\
+                [[workload.set]]\nname = \"mover\"\nuse = \"steps\"\n\
+                steps = [\"cgroup low\", \"spin 2s\", \"cgroup /\", \"spin 2s\"]\n\
+                [[workload.set]]\nname = \"fixed\"\nuse = \"spin\"\nwork = \"100us\"\n";
+    let plan = plan(PATIENT, "cpus = 1", sets).replace("warmup = \"20ms\"", "warmup = \"0s\"");
+    let plan = plan.replace("\"100ms\"", "\"4s\"").replace("\"50ms\"", "\"2s\"");
+    let output = laboratory.run(&plan, &["--verify"]).output().unwrap();
+    assert_exact_runs(&laboratory, &output, 1);
+    let windows = window_shares(&laboratory);
+    assert_eq!(windows.len(), 2, "{windows:?}");
+    for ((_, shares), expected) in windows.iter().zip([[0.2, 0.8], [0.5, 0.5]]) {
+        let is_near = |(share, of): (&f64, f64)| (share - of).abs() <= 0.02 * of;
+        assert!(shares.iter().zip(expected).all(is_near), "{windows:?}");
+    }
+}
+
 /// Two guests on one CPU, of which the second has twice the weight, in one boot of Xen for both schedulers.
 #[test]
 fn guests_of_xen_have_their_weights() {

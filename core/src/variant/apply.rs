@@ -46,6 +46,11 @@ pub struct ApplyError {
 #[error("not everything is as it was{}", left(&.0.what))]
 pub struct UndoError(StillChanged);
 
+/// Whether a run failed for this reason before it began: the scheduler of its variant could not be attached.
+pub fn is_not_attached(reason: &str) -> bool {
+    reason.strip_prefix("knob `").is_some_and(|rest| rest.starts_with(&format!("{SCX}`: ")))
+}
+
 /// Changes that were not undone.
 #[derive(Debug, Default)]
 struct StillChanged {

@@ -37,7 +37,7 @@ use crate::model::{Field, Value};
 use crate::sys::Host;
 
 pub use crate::model::merged_knobs as merged;
-pub use apply::{Applied, ApplyError, UndoError, apply};
+pub use apply::{Applied, ApplyError, UndoError, apply, is_not_attached};
 pub use cgroups::{with_cpus, write_all as write_cgroup_files};
 pub use change::Undone;
 pub use check::{check, check_turns};

@@ -200,7 +200,8 @@ mod tests {
         first.end();
         let second = user(&server, &home.path().join("second"), 0.0);
         let theirs = second.shared(&key());
-        let skipped = GuestOutput::skipped("no such knob".to_string());
+        let skipped =
+            GuestOutput::not_started(Outcome::Skipped { reason: "no such knob".to_string() });
         second.not_answered(&key(), &skipped, None);
         assert!(second.end().unwrap().differences.is_empty());
         second.not_answered(&key(), &skipped, theirs.as_ref());

@@ -101,9 +101,8 @@ pub struct GuestOutput {
 }
 
 impl GuestOutput {
-    /// The output for a guest that is not started because it could not run its cell.
-    pub fn skipped(reason: String) -> GuestOutput {
-        let outcome = Outcome::Skipped { reason };
+    /// The output for a guest that is not started because its run could not begin.
+    pub fn not_started(outcome: Outcome) -> GuestOutput {
         GuestOutput { facts: None, windows: Vec::new(), outcome, console: None, bytes: Vec::new() }
     }
 }

@@ -77,8 +77,8 @@ pub struct GuestManager {
     writing: Mutex<()>,
     /// Kernels that exist by name: looking one up reads all of it.
     found: Mutex<HashMap<String, Found>>,
-    /// Why guests could not run a cell, by machine and cell; it does not depend on the seed.
-    skipped: Mutex<HashMap<String, String>>,
+    /// Outcomes of runs that could not begin, by machine and cell, or scheduler; they do not depend on the seed.
+    not_begun: Mutex<HashMap<String, Outcome>>,
     /// Kernels by their names in plans, each with the path of the user's own hypervisor.
     kernels: Mutex<HashMap<[String; 2], Arc<Bootable>>>,
     /// Machines by the parts of a cell that they depend on.
@@ -183,7 +183,7 @@ impl GuestManager {
             archives: Mutex::default(),
             writing: Mutex::default(),
             found: Mutex::default(),
-            skipped: Mutex::default(),
+            not_begun: Mutex::default(),
             kernels: Mutex::default(),
             machines: Mutex::default(),
             snapshots: Mutex::default(),
@@ -382,8 +382,12 @@ impl GuestManager {
             return exact(output);
         }
         let cell = machine.key(&any_seed(&spec_of_guest)?);
-        if let Some(reason) = lock(&self.skipped).get(&cell).cloned() {
-            return exact(GuestOutput::skipped(reason));
+        let scheduler = scheduler(&spec.cell).map(|own| machine.key(own.to_string().as_bytes()));
+        let known = [Some(&cell), scheduler.as_ref()].into_iter().flatten();
+        if let Some(outcome) =
+            known.filter_map(|key| lock(&self.not_begun).get(key).cloned()).next()
+        {
+            return exact(GuestOutput::not_started(outcome));
         }
         let theirs = if may_look_up { self.answers.shared(&key) } else { None };
         let theirs = match theirs {
@@ -400,9 +404,12 @@ impl GuestManager {
                 return Err(GuestFault::NotExact(difference).into());
             }
         }
-        if let Outcome::Skipped { reason } = &output.outcome {
-            lock(&self.skipped).insert(cell, reason.clone());
-        }
+        let of = match &output.outcome {
+            Outcome::Skipped { .. } => Some(cell),
+            Outcome::Failed { reason } => scheduler.filter(|_| variant::is_not_attached(reason)),
+            Outcome::Done { .. } => None,
+        };
+        of.map(|of| lock(&self.not_begun).insert(of, output.outcome.clone()));
         let asked = machine.asked(time);
         self.keep(&key, &output, &asked, theirs.as_ref())?;
         Ok(Measured { output, asked })

@@ -231,3 +231,19 @@ fn only_changes_of_schedlab_are_taken_from_a_journal() {
     assert!(!set(Target::Debugfs("../../x".to_string())).is_known());
     assert!(!set(Target::CpuForChildren("/a/../b".into())).is_known());
 }
+
+#[test]
+fn a_scheduler_that_was_not_attached_is_distinguished_from_one_that_did_not_last() {
+    let error = |knob: &str| ApplyError {
+        knob: knob.to_string(),
+        message: "the scheduler fifo is refused by the kernel".to_string(),
+        hint: String::new(),
+        is_fault: true,
+        still_changed: Vec::new(),
+    };
+    assert!(is_not_attached(&error(SCX).to_string()));
+    for other in [&error("scx-counts").to_string(), "the scheduler fifo did not last: it ended", ""]
+    {
+        assert!(!is_not_attached(other), "{other}");
+    }
+}
