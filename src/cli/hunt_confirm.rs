@@ -19,7 +19,7 @@ use crate::report::numbers::counted;
 
 /// The text of a case, or of any plan that the rules can judge. `elsewhere`: it runs on other kernels than its own.
 pub fn load_case(case: &str, elsewhere: bool, db: &Database) -> Result<PlanText, Failure> {
-    let text = session::load_or_stored(case, db)?;
+    let text = session::load_case(case, db)?;
     check_case(&text, elsewhere)?;
     Ok(text)
 }

@@ -9,8 +9,9 @@ use crate::plan;
 use crate::sys::remedy;
 use crate::workload;
 
+use super::no_plan::{self, Wanted};
 use super::text_file::{read_plan, read_text};
-use super::{Database, SessionError, known, machine, no_plan};
+use super::{Database, SessionError, known, machine};
 
 /// Whether a plan is named by what is stored, and is neither built in nor a file.
 pub fn is_stored(named: &str, db: &Database) -> bool {
@@ -60,8 +61,17 @@ impl PlanText {
 
 /// As [`load`], or the text of a stored plan.
 pub fn load_or_stored(named: &str, db: &Database) -> Result<PlanText, SessionError> {
+    load_wanted(named, Wanted::Plan, db)
+}
+
+/// As [`load_or_stored`]; an unknown name leads to the cases of `schedlab hunt`.
+pub fn load_case(named: &str, db: &Database) -> Result<PlanText, SessionError> {
+    load_wanted(named, Wanted::Case, db)
+}
+
+fn load_wanted(named: &str, wanted: Wanted, db: &Database) -> Result<PlanText, SessionError> {
     if !is_stored(named, db) {
-        return load(named);
+        return load_named(named, wanted);
     }
     let store = db.open_read_only()?;
     let id = db.plan(named, &store.plan_heads()?)?.id.clone();
@@ -71,6 +81,10 @@ pub fn load_or_stored(named: &str, db: &Database) -> Result<PlanText, SessionErr
 
 /// A built-in plan by name, else a file, which may be one of rt-app.
 pub fn load(named: &str) -> Result<PlanText, SessionError> {
+    load_named(named, Wanted::Plan)
+}
+
+fn load_named(named: &str, wanted: Wanted) -> Result<PlanText, SessionError> {
     if let Some(builtin) = plan::builtin(named) {
         let name = format!("built-in plan {}", builtin.name);
         return Ok(PlanText::new(name, builtin.text));
@@ -83,7 +97,7 @@ pub fn load(named: &str) -> Result<PlanText, SessionError> {
             let hint = no_plan::program(named).unwrap_or_else(remedy);
             return SessionError::unread(text, hint, &error);
         }
-        no_plan::failure(named)
+        no_plan::failure(named, wanted)
     });
     let text = text?;
     if let Some(hint) = no_plan::program(named).filter(|_| text.starts_with("#!")) {

@@ -39,7 +39,7 @@ pub use database::Database;
 pub use error::SessionError;
 pub use execute::{Finished, Listener, check_question, execute};
 pub use known::known;
-pub use load::{PlanText, is_stored, load, load_or_stored};
+pub use load::{PlanText, is_stored, load, load_case, load_or_stored};
 pub use names::unknown_name;
 pub use notice::{Leftover, Notice};
 pub use prepare::{Preparation, check, plan_text, prepare};

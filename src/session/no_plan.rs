@@ -26,10 +26,21 @@ fn plans_next_to(named: &str) -> Vec<String> {
     plans
 }
 
+/// The kind of plan that a name was given for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Wanted {
+    Plan,
+    /// A plan that the rules of a hunt judge.
+    Case,
+}
+
 /// The error of a plan that is neither built in nor a file. A name without its ending may mean a file.
-pub fn failure(named: &str) -> SessionError {
+pub fn failure(named: &str, wanted: Wanted) -> SessionError {
     let files = plans_next_to(named);
-    let builtins: Vec<&str> = plan::embedded().map(|builtin| builtin.name).collect();
+    let builtins: Vec<&str> = match wanted {
+        Wanted::Plan => plan::embedded().map(|builtin| builtin.name).collect(),
+        Wanted::Case => plan::cases().iter().map(|builtin| builtin.name).collect(),
+    };
     let stem = |file: &str| {
         let stem = Path::new(file).file_stem().unwrap_or_default();
         stem.to_string_lossy().into_owned()
@@ -39,11 +50,15 @@ pub fn failure(named: &str) -> SessionError {
     let near = mistyped(&stem(named), known).or_else(|| plan::nearest(named, &builtins));
     let file = |near: &str| stems.iter().position(|stem| stem == near).map(|at| &files[at]);
     let near = near.map(|near| file(near).map_or(near, String::as_str));
-    let list = near.map_or("plans", list_of);
+    let (what, list) = match wanted {
+        Wanted::Plan => ("built-in plan", near.map_or("plans", list_of)),
+        Wanted::Case => ("case", "cases"),
+    };
     let near = near.map(str::to_string).or_else(|| near_term(named));
     let near = near.map(|near| format!("did you mean `{}`? ", clean(&near))).unwrap_or_default();
-    let text = format!("there is no built-in plan or file `{}`", clean(named));
-    let hint = program(named).unwrap_or_else(|| format!("{near}schedlab list {list}"));
+    let text = format!("there is no {what} or file `{}`", clean(named));
+    let program = program(named).filter(|_| wanted == Wanted::Plan);
+    let hint = program.unwrap_or_else(|| format!("{near}schedlab list {list}"));
     SessionError::usage(text, hint)
 }
 
@@ -85,14 +100,27 @@ mod tests {
             ("lst:3".to_string(), Some("last:3".to_string())),
             ("nonesuch".to_string(), None),
         ] {
-            let said = failure(&named).to_string();
+            let said = failure(&named, Wanted::Plan).to_string();
             let near = near.map_or(String::new(), |near| format!("did you mean `{near}`? "));
             assert!(said.contains(&format!("no built-in plan or file `{named}`\n")), "{said}");
             assert!(said.ends_with(&format!("hint: {near}schedlab list plans")), "{said}");
         }
-        let said = failure("idle-smtt").to_string();
+        let said = failure("idle-smtt", Wanted::Plan).to_string();
         assert!(said.ends_with("did you mean `idle-smt`? schedlab list cases"), "{said}");
-        let said = failure("sh").to_string();
+        let said = failure("sh", Wanted::Plan).to_string();
         assert!(said.ends_with("hint: to measure this program: schedlab run -- sh"), "{said}");
+    }
+
+    #[test]
+    fn a_name_that_was_given_for_a_case_leads_to_the_cases() {
+        for (named, near) in
+            [("idle-smtt", "did you mean `idle-smt`? "), ("nonesuch", ""), ("quik", ""), ("sh", "")]
+        {
+            let said = failure(named, Wanted::Case).to_string();
+            let expected = format!(
+                "error: there is no case or file `{named}`\nhint: {near}schedlab list cases"
+            );
+            assert_eq!(said, expected);
+        }
     }
 }
