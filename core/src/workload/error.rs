@@ -71,6 +71,7 @@ impl WorkloadError {
             WorkloadError::Param { param, value, .. } => Some((*param, Some(value.as_str()))),
             WorkloadError::Queue(error) => Some(("queue", Some(error.text.as_str()))),
             WorkloadError::Conflict { param: Some(param), .. } => Some((param.as_str(), None)),
+            WorkloadError::TooMany { .. } => Some(("count", None)),
             _ => None,
         }
     }

@@ -192,7 +192,8 @@ impl Shape {
             Some((name, bytes, _)) => Err(WorkloadError::conflict(
                 format!("{name} = {}: a UDP datagram holds at most {whole}", show_bytes(bytes)),
                 format!("{name} = \"{whole}\", or a test over TCP"),
-            )),
+            )
+            .at(name)),
             None => Ok(Shape {
                 test,
                 request: request as usize,

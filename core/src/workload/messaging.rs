@@ -161,7 +161,8 @@ impl Shape {
                     show_bytes(size)
                 ),
                 format!("over = \"socket\", or size = \"{whole}\""),
-            ));
+            )
+            .at("size"));
         }
         Ok(Shape { senders, receivers, over, bytes: size as usize })
     }

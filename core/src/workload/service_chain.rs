@@ -199,7 +199,8 @@ impl Shape {
                 return Err(WorkloadError::conflict(
                     format!("{name} = {value} leaves some of {fronts} front threads without any"),
                     format!("{name} = {fronts}, or fronts = {value}"),
-                ));
+                )
+                .at(name));
             }
         }
         Ok(shape)

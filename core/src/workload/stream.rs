@@ -111,7 +111,8 @@ fn fitting(bytes: u64, memory_bytes: Option<u64>, workers: u64) -> Result<u64, W
         Some(all) => Err(WorkloadError::conflict(
             format!("{arrays} arrays of {} do not fit into memory", show_bytes(bytes)),
             format!("array = \"{}B\" or less, or leave it out", all / MEMORY_PARTS / arrays),
-        )),
+        )
+        .at("array")),
     }
 }
 

@@ -37,6 +37,7 @@ impl Pins {
             };
         }
         let one_each = |cpus: &CpuSet| cpus.iter().map(|cpu| CpuSet::from_iter([cpu])).collect();
+        let key = if matches!(message, Asked::Nothing) { "worker-cpus" } else { "message-cpus" };
         let rest = |taken: &CpuSet| match pool.cpus.minus(taken) {
             _ if pool.cpus.is_empty() => Ok(Vec::new()),
             rest if rest.is_empty() => Err(WorkloadError::conflict(
@@ -46,7 +47,8 @@ impl Pins {
                     pool.cpus
                 ),
                 "fewer message-threads, or more CPUs for the plan".to_string(),
-            )),
+            )
+            .at(key)),
             rest => Ok(vec![rest]),
         };
         let listed = |cpus: &CpuSet| vec![cpus.clone()];
@@ -125,7 +127,8 @@ fn by_node(pool: &Pool, shape: &Shape) -> Result<Pins, WorkloadError> {
                 nodes.join("; ")
             ),
             format!("message-threads = {count}"),
-        ));
+        )
+        .at("message-threads"));
     }
     Ok(Pins { message: nodes.clone(), workers: nodes.clone() })
 }
@@ -135,4 +138,5 @@ fn not_with_numa(name: &str, cpus: &str) -> WorkloadError {
         format!("numa chooses CPUs by node: {name} = {cpus} does not go with it"),
         format!("leave out numa or {name}"),
     )
+    .at(name)
 }

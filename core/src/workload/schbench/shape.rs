@@ -46,13 +46,15 @@ impl Mode {
             return Err(WorkloadError::conflict(
                 format!("with pipe there are no requests: {name} does not go with it"),
                 format!("leave out {name} or pipe"),
-            ));
+            )
+            .at(name));
         }
         if !matches!(mode, Mode::Rate { .. }) && pattern != Pattern::Burst {
             return Err(WorkloadError::conflict(
                 format!("arrivals = {:?} needs a rate", Pattern::WORDS[pattern as usize]),
                 "set rps, the requests per second, or auto-rps".to_string(),
-            ));
+            )
+            .at("arrivals"));
         }
         Ok(mode)
     }
@@ -107,7 +109,8 @@ impl Shape {
                      second"
                 ),
                 format!("rps = {groups} or more, or message-threads = {rps}"),
-            ));
+            )
+            .at("rps"));
         }
         Ok(Shape {
             copies: request.count as usize,
