@@ -1,6 +1,6 @@
 //! The tables of changes in mid-run, each with its moment. Pure.
 
-use crate::model::{ValueError, Work, show_duration};
+use crate::model::{Offline, ValueError, Work, show_duration};
 
 use super::error::Faults;
 use super::fields::{AT, CHANGE, CHANGE_AT, MAX_CHANGES};
@@ -63,10 +63,24 @@ fn fits(at_ns: u64, duration_ns: u64) -> Result<(), ValueError> {
     Err(ValueError { message, hint })
 }
 
+/// Checks that CPUs that are to come back do so within the run.
+pub fn come_back(off: &Offline, duration_ns: u64) -> Result<(), ValueError> {
+    match off.end_ns() {
+        Some(end_ns) if end_ns > duration_ns => {
+            let (back, run) = (show_duration(end_ns), show_duration(duration_ns));
+            let message = format!("CPUs that come back at {back}, and a run has {run}");
+            let hint = "leave `for` out: they are off to the end, and back after the run";
+            Err(ValueError { message, hint: hint.to_string() })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Checks the changes of a plan whose duration is replaced.
 pub fn changes_fit(work: &Work, duration_ns: u64) -> Result<(), ValueError> {
     let of_sets = work.sets.iter().flat_map(|set| &set.changes).map(|change| change.at_ns);
     let of_cgroups = work.cgroups.iter().flat_map(|of| &of.changes).map(|change| change.at_ns);
     let of_cpus = work.offline.iter().map(|off| off.at_ns);
-    of_sets.chain(of_cgroups).chain(of_cpus).try_for_each(|at_ns| fits(at_ns, duration_ns))
+    of_sets.chain(of_cgroups).chain(of_cpus).try_for_each(|at_ns| fits(at_ns, duration_ns))?;
+    work.offline.iter().try_for_each(|off| come_back(off, duration_ns))
 }

@@ -9,13 +9,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{CpuSet, Offline, Value, Work, show_duration};
+use crate::model::{CpuSet, Offline, Value, ValueError, Work, show_duration};
 use crate::variant;
 use crate::workload::{self, STEPS, Step, StepScript};
 
 use super::error::Faults;
 use super::fields::{AT, FOR, OFFLINE, OFFLINE_CPUS, OFFLINE_FOR};
-use super::moments::timed;
+use super::moments::{come_back, timed};
 use super::table::{Span, Table};
 
 /// Takes those of a workload, in the order of their moments, each with its place.
@@ -23,7 +23,7 @@ pub fn take(table: &mut Table, duration_ns: u64, faults: &mut Faults) -> Vec<(Of
     let path = format!("workload.{OFFLINE}");
     let mut all: Vec<(Offline, Span)> = Vec::new();
     for (at_ns, table) in timed(table, OFFLINE, &path, duration_ns, faults) {
-        let Some((offline, span)) = one(at_ns, table, faults) else { continue };
+        let Some((offline, span)) = one(at_ns, table, duration_ns, faults) else { continue };
         let is_off = |(other, _): &&(Offline, Span)| {
             other.is_at(at_ns) && other.cpus.minus(&offline.cpus) != other.cpus
         };
@@ -37,10 +37,14 @@ pub fn take(table: &mut Table, duration_ns: u64, faults: &mut Faults) -> Vec<(Of
     all
 }
 
-fn one(at_ns: u64, mut table: Table, faults: &mut Faults) -> Option<(Offline, Span)> {
+fn one(
+    at_ns: u64,
+    mut table: Table,
+    duration_ns: u64,
+    faults: &mut Faults,
+) -> Option<(Offline, Span)> {
     let place = table.span.clone();
-    let for_ns =
-        table.take_value(&OFFLINE_FOR, faults).and_then(|(value, _)| value.as_duration_ns());
+    let length = table.take_value(&OFFLINE_FOR, faults);
     let had_cpus = table.has(OFFLINE_CPUS.name);
     let cpus = table.take_value(&OFFLINE_CPUS, faults);
     table.finish(&[AT, FOR, OFFLINE_CPUS.name], "CPUs that are taken off", faults);
@@ -54,7 +58,15 @@ fn one(at_ns: u64, mut table: Table, faults: &mut Faults) -> Option<(Offline, Sp
         let message = format!("CPUs {cpus} cannot be taken off: kernels keep CPU 0");
         return faults.refuse(&span, message, "not these", "cpus = \"1\", or others from 1 on");
     }
-    Some((Offline { at_ns, for_ns, cpus }, span))
+    let for_ns = length.as_ref().and_then(|(value, _)| value.as_duration_ns());
+    let offline = Offline { at_ns, for_ns, cpus };
+    // Where they go after the run, that is the fault.
+    if let Some((_, place)) = length.filter(|_| at_ns < duration_ns)
+        && let Err(ValueError { message, hint }) = come_back(&offline, duration_ns)
+    {
+        faults.add(&place, message, "not in the run", hint);
+    }
+    Some((offline, span))
 }
 
 /// CPUs that workers may use alone, from a moment to another, both included: CPUs go before workers move.
@@ -252,10 +264,14 @@ mod tests {
         for (text, message) in [
             (off("cpus = \"1\""), "a change without `at`"),
             (off("at = \"3s\"\ncpus = \"1\""), "a change at 3s, and a run has 3s"),
+            (
+                off("at = \"1s\"\nfor = \"2001ms\"\ncpus = \"3\""),
+                "8:7: CPUs that come back at 3001ms, and a run has 3s",
+            ),
             (off("at = \"1s\""), "no `cpus` to take off"),
             (off("at = \"1s\"\ncpus = \"0-1\""), "CPUs 0-1 cannot be taken off"),
             (off("at = \"1s\"\ncpus = 1"), "8:8: `1` does not fit here"),
-            (off("at = \"1s\"\ncpus = \"3\"\nfor = \"0s\""), "0ns is below"),
+            (off("at = \"1s\"\ncpus = \"3\"\nfor = \"0s\""), "0s is below"),
             (off("at = \"1s\"\ncpus = \"3\"\nonline = false"), "unknown key `online`"),
             (off("at = \"1s\"\ncpus = \"1-2\""), "workers may use CPUs 1-2 alone"),
             (

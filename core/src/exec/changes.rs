@@ -111,7 +111,8 @@ impl Changes {
             thread::serve_promptly();
             for (moment, note) in self.0.iter().zip(notes.iter()) {
                 clock::sleep_until(from_ns + moment.at_ns);
-                moment.make()?;
+                let cpus_ns = moment.make()?;
+                note.cpus_ns.store(cpus_ns, Relaxed);
                 note.cpu_ns.store(clock::own_thread_cpu_ns(), Relaxed);
                 note.at_ns.store(clock::monotonic_ns() - from_ns, Release);
             }
@@ -197,10 +198,13 @@ impl<'s> State<'s> {
 }
 
 impl Moment {
-    fn make(&self) -> Result<(), ExecError> {
+    /// The time that the kernel took for CPUs.
+    fn make(&self) -> Result<u64, ExecError> {
         let host = Host::default();
         let failed = |missing| ExecError::Change { at_ns: self.at_ns, missing };
+        let begun_ns = clock::monotonic_ns();
         self.cpus.iter().try_for_each(|turn| turn.make(&host)).map_err(failed)?;
+        let cpus_ns = clock::monotonic_ns() - begun_ns;
         for CgroupWrite { cgroup, setting, files, .. } in &self.cgroups {
             let name = format!("cgroup {cgroup}: {setting}");
             variant::write_cgroup_files(&host, &name, files).map_err(failed)?;
@@ -211,7 +215,7 @@ impl Moment {
                 ExecError::Change { at_ns: self.at_ns, missing: Missing { message, ..missing } }
             })?;
         }
-        Ok(())
+        Ok(if self.cpus.is_empty() { 0 } else { cpus_ns })
     }
 }
 
@@ -245,6 +249,8 @@ impl SetStep {
 struct Made {
     at_ns: AtomicU64,
     cpu_ns: AtomicU64,
+    /// The time that the kernel took for CPUs.
+    cpus_ns: AtomicU64,
 }
 
 /// The thread that makes the changes of a run that goes on.
@@ -265,9 +271,14 @@ impl Changing {
     pub fn end(self) -> Result<Changed, ExecError> {
         self.thread.map_or(Ok(()), joined)?;
         let cpu_ns = self.made.iter().map(|made| made.cpu_ns.load(Relaxed)).max().unwrap_or(0);
-        let made = self.made.iter().map(|made| made.at_ns.load(Acquire));
-        let made = made.map(|at_ns| Some(at_ns).filter(|at_ns| *at_ns > 0));
-        Ok(Changed { moments: self.moments.into_iter().zip(made).collect(), cpu_ns })
+        let moment = |(at_ns, made): (u64, &Made)| {
+            let made_ns = Some(made.at_ns.load(Acquire)).filter(|at_ns| *at_ns > 0);
+            EndedMoment { at_ns, made_ns, cpus_ns: made.cpus_ns.load(Relaxed) }
+        };
+        Ok(Changed {
+            moments: self.moments.into_iter().zip(&*self.made).map(moment).collect(),
+            cpu_ns,
+        })
     }
 }
 
@@ -276,11 +287,24 @@ fn joined(thread: JoinHandle<Result<(), ExecError>>) -> Result<(), ExecError> {
     thread.join().unwrap_or_else(panicked)
 }
 
+struct EndedMoment {
+    at_ns: u64,
+    /// When its changes had been made; `None`: the run ended before.
+    made_ns: Option<u64>,
+    /// The kernel takes tens of milliseconds for a CPU that goes or comes: that is no delay.
+    cpus_ns: u64,
+}
+
+impl EndedMoment {
+    fn late_ns(&self) -> Option<u64> {
+        Some((self.made_ns? - self.at_ns).saturating_sub(self.cpus_ns))
+    }
+}
+
 /// The changes of a run that has ended.
 #[derive(Default)]
 pub struct Changed {
-    /// Each moment, and when its changes had been made; `None`: the run ended before.
-    moments: Vec<(u64, Option<u64>)>,
+    moments: Vec<EndedMoment>,
     /// CPU time of the thread.
     pub cpu_ns: u64,
 }
@@ -288,17 +312,16 @@ pub struct Changed {
 impl Changed {
     /// The moments, as knobs are read back: measured, not asked for.
     pub fn readings(&self) -> impl Iterator<Item = KnobReading> {
-        self.moments.iter().filter_map(|(moment_ns, made_ns)| {
-            let asked = Value::DurationNs((*made_ns)?);
-            let knob = format!("change at {}", show_duration(*moment_ns));
+        self.moments.iter().filter_map(|moment| {
+            let asked = Value::DurationNs(moment.made_ns?);
+            let knob = format!("change at {}", show_duration(moment.at_ns));
             Some(KnobReading { knob, got: Reading::Known(asked.clone()), asked })
         })
     }
 
     /// The first change that was not made, or the latest one that was made late.
     pub fn late(&self) -> Option<Disturbance> {
-        let late =
-            self.moments.iter().map(|(at_ns, made_ns)| (*at_ns, made_ns.map(|ns| ns - at_ns)));
+        let late = self.moments.iter().map(|moment| (moment.at_ns, moment.late_ns()));
         let missed = late.clone().find(|(_, late_ns)| late_ns.is_none());
         let worst = || late.max_by_key(|(_, late_ns)| *late_ns);
         let is_noted = |late_ns: Option<u64>| late_ns.is_none_or(|late_ns| late_ns > MAX_LATE_NS);
@@ -428,15 +451,22 @@ mod tests {
 
     #[test]
     fn a_moment_is_late_after_a_millisecond_and_one_that_never_came_is_named() {
-        let late = |moments: &[(u64, Option<u64>)]| {
-            let changed = Changed { moments: moments.to_vec(), cpu_ns: 0 };
-            changed.late().map(|late| late.fact)
+        let late_with = |moments: &[(u64, Option<u64>)], cpus_ns| {
+            let moments = moments.iter();
+            let moments =
+                moments.map(|&(at_ns, made_ns)| EndedMoment { at_ns, made_ns, cpus_ns }).collect();
+            Changed { moments, cpu_ns: 0 }.late().map(|late| late.fact)
         };
+        let late = |moments: &[(u64, Option<u64>)]| late_with(moments, 0);
         assert_eq!(late(&[]), None);
         assert_eq!(late(&[(5, Some(1_000_005))]), None);
         let fact = |at_ns, late_ns| Some(DisturbanceFact::LateChange { at_ns, late_ns });
         assert_eq!(late(&[(5, Some(1_000_006)), (6, Some(7))]), fact(5, Some(1_000_001)));
         assert_eq!(late(&[(5, Some(9_000_000)), (6, None)]), fact(6, None));
+        // A CPU that goes takes the kernel 40 ms.
+        assert_eq!(late_with(&[(5, Some(40_500_005))], 40_000_000), None);
+        let begun_late = late_with(&[(5, Some(42_000_005))], 40_000_000);
+        assert_eq!(begun_late, fact(5, Some(2_000_000)));
     }
 
     #[test]
