@@ -147,21 +147,22 @@ impl Kind {
                 in_range(*value, *min, *max, &|n| n.to_string()).map(Value::Int)
             }
             (Kind::Duration { min_ns, max_ns }, Raw::Text(text)) => {
-                in_range(duration_ns(text)?, *min_ns, *max_ns, &|ns| show_duration(ns))
+                in_range_as_written(text, duration_ns(text)?, (*min_ns, *max_ns), &show_duration)
                     .map(Value::DurationNs)
             }
             (Kind::DurationOrOff { .. }, Raw::Text(text)) if text == OFF => {
                 Ok(Value::Text(text.clone()))
             }
             (Kind::DurationOrOff { max_ns }, Raw::Text(text)) => {
-                in_range(duration_ns(text)?, 1, *max_ns, &show_duration).map(Value::DurationNs)
+                in_range_as_written(text, duration_ns(text)?, (1, *max_ns), &show_duration)
+                    .map(Value::DurationNs)
             }
             (Kind::Picoseconds { min_ps, max_ps }, Raw::Text(text)) => {
                 in_range(picoseconds(text)?, (*min_ps).into(), (*max_ps).into(), &show_ps)
                     .map(|ps| Value::Int(ps as i64))
             }
             (Kind::Size { min_bytes, max_bytes }, Raw::Text(text)) => {
-                in_range(size_bytes(text)?, *min_bytes, *max_bytes, &|bytes| show_bytes(bytes))
+                in_range_as_written(text, size_bytes(text)?, (*min_bytes, *max_bytes), &show_bytes)
                     .map(Value::Bytes)
             }
             (Kind::Percent { min, max }, Raw::Text(text)) => {
@@ -392,6 +393,17 @@ fn in_range<T: PartialOrd + Copy>(
     ))
 }
 
+/// As [`in_range`]; a value out of it is shown as it was written.
+fn in_range_as_written(
+    text: &str,
+    value: u64,
+    (min, max): (u64, u64),
+    show: &dyn Fn(u64) -> String,
+) -> Result<u64, ValueError> {
+    let written = |n| if n == value { clean(text.trim()) } else { show(n) };
+    in_range(value, min, max, &written)
+}
+
 /// Parses `250us`, `1.5s`, `20min`: a decimal number and one of ns, us, ms, s, min, h.
 pub fn duration_ns(text: &str) -> Result<u64, ValueError> {
     let units = [
@@ -402,7 +414,11 @@ pub fn duration_ns(text: &str) -> Result<u64, ValueError> {
         ("min", 60 * NS_PER_S),
         ("h", 3600 * NS_PER_S),
     ];
-    scaled(text, &units, "a time with its unit: \"250us\", \"5s\", \"20min\"")
+    scaled(
+        text,
+        &units,
+        "a time with its unit (ns, us, ms, s, min, h): \"250us\", \"1.5s\", \"20min\"",
+    )
 }
 
 fn picoseconds(text: &str) -> Result<u64, ValueError> {
@@ -416,7 +432,7 @@ fn show_ps(ps: u64) -> String {
 /// Parses `256KiB`, `4096B`: a decimal number and one of B, KiB, MiB, GiB.
 pub fn size_bytes(text: &str) -> Result<u64, ValueError> {
     let units = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
-    scaled(text, &units, "a size with its unit: \"64B\", \"256KiB\", \"2MiB\"")
+    scaled(text, &units, "a size with its unit (B, KiB, MiB, GiB): \"64B\", \"256KiB\", \"2MiB\"")
 }
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -428,6 +444,9 @@ fn scaled(text: &str, units: &[(&str, u64)], hint: &str) -> Result<u64, ValueErr
     let trimmed = text.trim();
     let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
     let (number, unit) = (&trimmed[..split], trimmed[split..].trim());
+    if trimmed.starts_with('-') {
+        return Err(refuse("is negative"));
+    }
     if number.is_empty() {
         return Err(refuse("does not begin with a number"));
     }
@@ -526,6 +545,26 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(duration_ns(text).ok(), *expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_duration_is_shown_as_it_was_written_with_what_is_accepted() {
+        let kind = Kind::Duration { min_ns: NS_PER_S, max_ns: 60 * NS_PER_S };
+        for (text, message) in [
+            ("0s", "0s is below the least that is accepted"),
+            (" 0.5 s", "0.5 s is below the least that is accepted"),
+            ("1h", "1h is above the most that is accepted"),
+            ("-3s", "`-3s` is negative"),
+            ("0", "`0` has no unit"),
+            ("5sec", "`5sec` has an unknown unit, `sec`"),
+            ("1.s", "`1.s` is not a number that is understood"),
+            ("off", "`off` does not begin with a number"),
+        ] {
+            let wrong = kind.parse(&Raw::Text(text.to_string())).unwrap_err();
+            assert_eq!(wrong.message, message);
+            let accepted = ["from 1s to 1min", "with its unit (ns, us, ms, s, min, h)"];
+            assert!(accepted.iter().any(|part| wrong.hint.contains(part)), "{text}: {wrong:?}");
         }
     }
 
