@@ -23,7 +23,7 @@ fn the_command_line_and_the_plan_are_checked_with_exit_code_2() {
         (&["run", "nonesuch"], "there is no built-in plan or file `nonesuch`"),
         (&["run", "--backend", "nonesuch"], "there is no backend `nonesuch`"),
         (&["run", "--duration", "5"], "has no unit"),
-        (&["run", "--duration", "0s"], "--duration: 0ns is below the least"),
+        (&["run", "--duration", "0s"], "--duration: 0s is below the least"),
         (&["run", "--rounds", "0"], "--rounds: 0 is below the least"),
         (&["run", "--resume"], "nothing to resume"),
         (&["run", "--resume", "--dry-run"], "cannot be used with"),
@@ -874,6 +874,23 @@ fn nothing_that_a_file_or_a_path_is_named_acts_on_the_terminal() {
     }
 }
 
+/// A case is more than a line of a narrow terminal has.
+#[test]
+fn a_case_of_a_hunt_is_listed_whole() {
+    let home = Home::new();
+    home.ok("run smoke --backend null --quiet");
+    let id = home.listed().remove(0);
+    home.ok(&["tag", &id, "hunt"]);
+    let text =
+        format!("cases/hunt-1.toml, hunted with --seed 1: {}the end", "CPU 1 idles. ".repeat(30));
+    home.ok(&["note", &id, &text]);
+    let listed = home.ok("list hunts COLUMNS=80");
+    assert!(joined(&listed).contains(&text), "{listed}");
+    assert!(listed.lines().count() > 4 && listed.lines().all(|line| line.len() <= 80), "{listed}");
+    home.ok(&["tag", &id, "hunt", "--remove"]);
+    assert!(home.says(0, "list hunts").contains("no case is stored yet"));
+}
+
 #[test]
 fn what_the_lab_keeps_is_listed_and_removed() {
     let home = Home::new();
@@ -885,7 +902,7 @@ fn what_the_lab_keeps_is_listed_and_removed() {
     }
     let listed = home.ok("cache");
     for line in [
-        "booted machines  2       1.5 MB of at most 2GiB",
+        "booted machines  2       1.4 MiB of at most 2GiB",
         "abc1",
         "abd2",
         "ago, damaged",
@@ -893,13 +910,15 @@ fn what_the_lab_keeps_is_listed_and_removed() {
     ] {
         assert!(listed.contains(line), "{line}: {listed}");
     }
-    assert!(home.ok("doctor").contains("2 booted machines, 1.5 MB"));
+    assert!(home.ok("doctor").contains("2 booted machines, 1.4 MiB"));
     let with_limit = |words: &str, limit: &str, code: i32| {
         let output = ended(home.command(words).env("SCHEDLAB_MACHINES", limit), code);
         stdout(&output) + &stderr(&output)
     };
     let listed = with_limit("cache", "1536MiB", 0);
     assert!(listed.contains(" of at most 1536MiB"), "{listed}");
+    let none = with_limit("cache", "0", 0);
+    assert!(none.contains(" 1.4 MiB; none is kept (SCHEDLAB_MACHINES)"), "{none}");
     for words in ["cache", "cache rm machines"] {
         let said = with_limit(words, "2", 2);
         assert!(said.contains("error: SCHEDLAB_MACHINES: `2` has no unit\nhint: "), "{said}");
@@ -910,10 +929,10 @@ fn what_the_lab_keeps_is_listed_and_removed() {
         let said = home.says(2, &["cache", "rm", "abc", wrong]);
         assert!(said.contains(why), "{said}");
     }
-    assert_eq!(home.ok("cache rm abc"), "removed 1 booted machine, 1.0 MB\n");
+    assert_eq!(home.ok("cache rm abc"), "removed 1 booted machine, 1.0 MiB\n");
     assert!(!cache.join("machines/abc1").exists() && cache.join("machines/abd2").exists());
     let removed = home.ok("cache rm stale results");
-    assert_eq!(removed, "removed 1 booted machine, 0.5 MB\nremoved 1 result, 0.0 MB\n");
+    assert_eq!(removed, "removed 1 booted machine, 0.5 MiB\nremoved 1 result, 0.0 MiB\n");
     let left = ["machines", "results"].map(|of| std::fs::read_dir(cache.join(of)).unwrap().count());
     assert_eq!(left, [0, 0]);
     std::fs::remove_dir(cache.join("machines")).unwrap();

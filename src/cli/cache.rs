@@ -7,13 +7,14 @@ use clap::{Args, Subcommand};
 
 use crate::backend::BackendError;
 use crate::backend::lab::LabError;
-use crate::backend::lab::kept::{Kept, MachineSummary, SavedMachine, program_digest};
+use crate::backend::lab::kept::{
+    Kept, LIMIT, MachineSummary, SavedMachine, mebibytes, program_digest,
+};
 use crate::backend::lab::kernel::{Cache, Entry};
 use crate::model::show_bytes;
 use crate::report::numbers::counted;
 use crate::report::{clean, rough_time};
 
-use super::kernel_progress::megabytes;
 use super::table::Columns;
 use super::{Failure, table, terminal};
 
@@ -80,20 +81,23 @@ fn fault(machine: &SavedMachine, own: &str) -> Option<&'static str> {
     }
 }
 
-/// `3 booted machines, 165.0 MB of at most 2GiB`.
+/// `3 booted machines, 157.4 MiB of at most 2GiB`.
 pub fn machines_text() -> Result<String, LabError> {
     let kept = Kept::open()?;
     Ok(text_of(&kept.machines()?) + &limit(&kept))
 }
 
 fn limit(kept: &Kept) -> String {
-    format!(" of at most {}", show_bytes(kept.max_machines_bytes()))
+    match kept.max_machines_bytes() {
+        0 => format!("; none is kept ({LIMIT})"),
+        max => format!(" of at most {}", show_bytes(max)),
+    }
 }
 
 fn text_of<'m>(machines: impl IntoIterator<Item = &'m SavedMachine>) -> String {
     let sizes: Vec<u64> = machines.into_iter().map(|machine| machine.bytes).collect();
     let number = counted(sizes.len(), "booted machine");
-    format!("{number}, {}", megabytes(sizes.iter().sum()))
+    format!("{number}, {}", mebibytes(sizes.iter().sum()))
 }
 
 fn list(kept: &Kept) -> Result<(), Failure> {
@@ -106,14 +110,14 @@ fn list(kept: &Kept) -> Result<(), Failure> {
         [part.to_string(), number.to_string(), size, by.to_string()].to_vec()
     };
     let of_machines =
-        megabytes(machines.iter().map(|(machine, _)| machine.bytes).sum()) + &limit(kept);
-    let of_kernels = megabytes(kernels.iter().map(of_kernel).sum());
+        mebibytes(machines.iter().map(|(machine, _)| machine.bytes).sum()) + &limit(kept);
+    let of_kernels = mebibytes(kernels.iter().map(of_kernel).sum());
     let rows = vec![
         row("booted machines", machines.len(), of_machines, "schedlab cache rm machines"),
         row(
             "results of runs",
             results as usize,
-            megabytes(of_results),
+            mebibytes(of_results),
             "schedlab cache rm results",
         ),
         row("kernels", kernels.len(), of_kernels, "schedlab kernel rm NAME"),
@@ -169,7 +173,7 @@ fn cells(
         of(&|own| own.cpus.to_string()),
         of(&|own| format!("{} MiB", own.memory_bytes >> 20)),
         of(&|own| clean(version(&own.emulator, emulators))),
-        megabytes(machine.bytes),
+        mebibytes(machine.bytes),
         used,
     ]
 }
@@ -235,7 +239,7 @@ fn remove(kept: &Kept, what: &[String]) -> Result<(), Failure> {
     if what.iter().any(|word| word == RESULTS) {
         let (results, bytes) = kept.results()?;
         kept.remove_results()?;
-        writeln!(out, "removed {}, {}", counted(results, "result"), megabytes(bytes))?;
+        writeln!(out, "removed {}, {}", counted(results, "result"), mebibytes(bytes))?;
     }
     Ok(())
 }
@@ -273,7 +277,7 @@ mod tests {
             "4",
             "512 MiB",
             "10.0.2",
-            "55.0 MB",
+            "52.5 MiB",
             "10 min ago",
         ];
         assert_eq!(shown, expected);
@@ -285,6 +289,6 @@ mod tests {
         machine.used_at = now - Duration::from_secs(3 * SECONDS_OF_DAY);
         assert!(!machine.is_of("own"));
         let shown = cells(&machine, Some(DAMAGED), &[], now).join(" ");
-        assert_eq!(shown, "01234567 - - - - - 55.0 MB 3 days ago, damaged");
+        assert_eq!(shown, "01234567 - - - - - 52.5 MiB 3 days ago, damaged");
     }
 }

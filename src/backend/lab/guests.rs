@@ -49,12 +49,24 @@ const MAX_HELD_BYTES: u64 = 64 << 20;
 /// QEMU counts the bytes of a file for its guest in 32 bits.
 const MAX_ARCHIVE_BYTES: u64 = 3 << 30;
 
-/// Why booted machines are of no use to other plans, each reason once.
+/// Why booted machines are of no use to other plans: each damaged one, and the first that could not be kept.
 #[derive(Default)]
 struct AllNotSaved {
     all: Vec<NotSaved>,
     /// How many of them were taken.
     taken: usize,
+}
+
+impl AllNotSaved {
+    fn add(&mut self, why: NotSaved) {
+        let is_known = |known: &NotSaved| match (known, &why) {
+            (NotSaved::NotKept(_), NotSaved::NotKept(_)) => true,
+            (known, why) => known == why,
+        };
+        if !self.all.iter().any(is_known) {
+            self.all.push(why);
+        }
+    }
 }
 
 pub struct GuestManager {
@@ -133,6 +145,7 @@ impl GuestManager {
         };
         let (results, emulators) = (open(results::FOLDER)?, open("emulators")?);
         let saved = config.state.map(|_| SavedMachines::new(&cache)).transpose()?;
+        let saved = saved.filter(|saved| saved.max_bytes() > 0);
         let program = initrd::own_program()?;
         let scratch = match config.state {
             Some(_) => None,

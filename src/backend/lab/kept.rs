@@ -10,7 +10,7 @@ use super::initrd;
 use super::results::{FOLDER, Results};
 use super::saved::SavedMachines;
 
-pub use super::saved::{MachineSummary, SavedMachine};
+pub use super::saved::{LIMIT, MachineSummary, SavedMachine, mebibytes};
 
 pub struct Kept {
     machines: SavedMachines,

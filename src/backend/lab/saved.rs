@@ -25,8 +25,8 @@ use crate::sys::{self, input, remedy};
 
 /// All saved machines of a user, unless [`LIMIT`] says otherwise. A machine of 512 MiB takes some 55 MB.
 const MAX_BYTES: u64 = 2 << 30;
-/// The variable with another limit: `SCHEDLAB_MACHINES=4GiB`.
-const LIMIT: &str = "SCHEDLAB_MACHINES";
+/// The variable with another limit: `SCHEDLAB_MACHINES=4GiB`. With 0 none is kept.
+pub const LIMIT: &str = "SCHEDLAB_MACHINES";
 const MAGIC: &[u8; 8] = b"MACHINE3";
 const BLOCK_BYTES: usize = 1 << 20;
 /// Facts of a guest with hundreds of CPUs are smaller.
@@ -82,15 +82,21 @@ pub struct SavedMachines {
 
 /// A machine that is larger than all of them together may be.
 #[derive(Debug, thiserror::Error)]
-#[error("it has {bytes} bytes, all machines together at most {max}")]
+#[error("it has {}, all machines together at most {}", mebibytes(*bytes), mebibytes(*max))]
 struct TooLarge {
     bytes: u64,
     max: u64,
 }
 
+/// `54.9 MiB`.
+pub fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
 /// The user's limit, where [`LIMIT`] has one.
 fn max_bytes(set: Option<OsString>) -> Result<u64, LabError> {
     match set.filter(|text| !text.is_empty()) {
+        Some(text) if text == "0" => Ok(0),
         Some(text) => size_bytes(&text.to_string_lossy())
             .map_err(|why| LabError::MachineLimit { variable: LIMIT, why }),
         None => Ok(MAX_BYTES),
@@ -116,8 +122,9 @@ impl SavedMachines {
         let folder = self.folder.display();
         let remedy = match error.get_ref().and_then(|error| error.downcast_ref()) {
             Some(TooLarge { bytes, .. }) => {
-                let enough = show_bytes(bytes.next_multiple_of(1 << 20));
-                format!("{LIMIT}={enough} or more in the environment")
+                // A plan keeps two of each kernel, and the one with probes is a little larger.
+                let enough = show_bytes((2 * bytes).next_power_of_two());
+                format!("{LIMIT}={enough} or more in the environment, or 0 to keep none")
             }
             None => remedy::write_own("XDG_CACHE_HOME", &self.folder.join("x"), error),
         };
@@ -433,10 +440,10 @@ mod tests {
         assert_eq!(["a", "b", "c"].map(|name| path(name).exists()), [true, false, true]);
         let none = SavedMachines { folder: bench.saved.folder.clone(), max_bytes: one - 1 };
         let error = none.put("d", (&summary(), &quiet()), &bench.state).unwrap_err();
-        let text = format!("it has {one} bytes, all machines together at most {}", one - 1);
+        let text = format!("it has {0}, all machines together at most {0}", mebibytes(one));
         assert_eq!(error.to_string(), text);
         let NotSaved::NotKept(text) = none.not_kept(&error) else { panic!("another note") };
-        assert!(text.contains("; hint: SCHEDLAB_MACHINES=2MiB or more in"), "{text}");
+        assert!(text.contains("; hint: SCHEDLAB_MACHINES=4MiB or more in"), "{text}");
         assert_eq!(fs::read_dir(&none.folder).unwrap().count(), 2, "others stay");
     }
 
@@ -447,6 +454,7 @@ mod tests {
         assert_eq!(limit("").unwrap(), 2 << 30);
         assert_eq!(limit("100MiB").unwrap(), 100 << 20);
         assert_eq!(limit("0B").unwrap(), 0);
+        assert_eq!(limit("0").unwrap(), 0);
         for wrong in ["4", "4 gigabytes", "-1GiB", "nan", "99999999999999GiB"] {
             let error = limit(wrong).unwrap_err();
             let text = error.to_string();

@@ -284,10 +284,7 @@ impl GuestManager {
     }
 
     fn note(&self, why: NotSaved) {
-        let mut not_saved = lock(&self.not_saved);
-        if !not_saved.all.contains(&why) {
-            not_saved.all.push(why);
-        }
+        lock(&self.not_saved).add(why);
     }
 
     fn summary(&self, machine: &MachineConfig, probes: Option<&[String]>) -> MachineSummary {
