@@ -265,6 +265,12 @@ fn a_case_is_gone_or_still_holds_or_is_new() {
         fs::write(tree.join("kernel/fair.c"), text).unwrap();
         lab.judges(&["--tree", "./linux", "--base", base], code)
     };
+    let dry = |base: &str| lab.judges(&["--tree", "./linux", "--base", base, "--dry-run"], 0).0;
+    let runs = "./case.toml: 2 kernels with 8 seeds: 16 runs, 3 s of virtual time; where that does \
+                not decide, with 32 at most: 64 runs, 13 s of virtual time";
+    let said = dry(&commits[0]);
+    assert_eq!(said.matches(", to be built").count(), 2, "{said}");
+    assert!(said.contains("base: try-") && said.ends_with(runs), "{said}");
     // A plan ends after two runs where each of them fails.
     let (text, _) = judges(&slice(1), &commits[0], 0);
     for part in [
@@ -276,6 +282,7 @@ fn a_case_is_gone_or_still_holds_or_is_new() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    assert_eq!(dry(&commits[0]).matches(", in the cache;").count(), 2);
     let (text, message) = judges(&slice(2), "v1", 1);
     assert!(text.contains("the case is new: chance of error") && message.contains("is new"));
     let (text, _) = judges("int slice = 2; /* slower */\n", &commits[0], 1);
@@ -308,6 +315,14 @@ fn a_bisection_names_the_commit_that_brought_a_case_and_the_one_that_removed_it(
     let bisects = |ends: [&str; 2], code| {
         lab.judges(&[&["--bisect"], &ends[..], &["--tree", "./linux"]].concat(), code)
     };
+    let words = ["--bisect", "v1", "HEAD", "--tree", "./linux", "--dry-run"];
+    let (text, _) = lab.judges(&words, 0);
+    for part in [
+        "6 commits may be the one: both ends are built, and about 3 between",
+        "./case.toml: 5 kernels with 8 seeds: 40 runs, 8 s of virtual time",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
     let (text, _) = bisects(["v1", &commits[2]], 0);
     let head = "kernel words in 0 of 32 runs on good, 2 of 2 runs on bad: ";
     assert!(text.starts_with(head), "{text}");

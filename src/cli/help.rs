@@ -2,6 +2,7 @@
 //! `--help-all`, the man pages and the completions have all options.
 
 use std::ffi::OsString;
+use std::num::{IntErrorKind, ParseIntError};
 
 use clap::builder::PossibleValue;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -100,7 +101,7 @@ impl Needs {
 }
 
 /// Spellings of before, and what does the same in commands that have it.
-const RENAMED: [(&str, Needs, &str); 22] = [
+const RENAMED: [(&str, Needs, &str); 23] = [
     ("--width", Needs::Nothing, "COLUMNS=100 before the command"),
     ("--html", Needs::Short('o'), "-o page.html: the ending says the format"),
     ("--all-metrics", Needs::Long("metric"), "--metric all"),
@@ -120,6 +121,7 @@ const RENAMED: [(&str, Needs, &str); 22] = [
     ),
     ("-o", Needs::Named(&["watch"]), "watch --command-output FILE"),
     ("--for", Needs::Long("duration"), "--duration 10s"),
+    ("--print", Needs::Named(&["try"]), "--dry-run; the plan's text: schedlab run try --print"),
     ("--cache-mode", Needs::Long("cache"), "--cache URL,read-only"),
     ("--trust", Needs::Long("cache"), "--cache URL,trust=100%"),
     ("--nodes", Needs::Long("fleet"), "--fleet slurm,nodes=8"),
@@ -255,7 +257,11 @@ fn cause(source: &(dyn std::error::Error + 'static)) -> Problem {
     let missing = source.downcast_ref::<MissingFeature>();
     let missing = missing.map(|of| Problem::new(of.to_string(), MissingFeature::HINT));
     let own = source.downcast_ref::<Problem>().cloned();
-    own.or(missing).unwrap_or_else(|| source.to_string().into())
+    let wrong = source.downcast_ref::<ParseIntError>().map(|error| match error.kind() {
+        IntErrorKind::PosOverflow => Problem::new("too large", "a smaller number"),
+        _ => Problem::new("not a whole number", "a number without a sign or a unit, as 3"),
+    });
+    own.or(missing).or(wrong).unwrap_or_else(|| source.to_string().into())
 }
 
 /// The wrong part in words. `called`: the command that the words were given to.

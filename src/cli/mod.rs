@@ -86,6 +86,7 @@ mod tracing;
 mod trial;
 mod trial_bisect;
 mod trial_case;
+mod trial_dry;
 mod twin;
 mod watch;
 
@@ -308,6 +309,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Schbench(args) => schbench::run(args),
         Command::Schedbench(args) => schedbench::run(&args),
         Command::Try(args) => match (args.to_bisect(), &args.case) {
+            _ if args.dry_run => trial_dry::run(&args),
             (Some((tree, ends)), _) => trial_bisect::run(&args, tree, ends),
             (None, Some(case)) => trial_case::run(&args, case),
             (None, None) => trial::run(&args),

@@ -75,16 +75,16 @@ pub struct TryArgs {
     budget: Option<String>,
     /// Without patches: the commit of --tree that changed the metric whose change from GOOD to BAD is the clearest
     #[arg(long, num_args = 2, value_names = ["GOOD", "BAD"], requires = "tree",
-        conflicts_with_all = ["patches", "base", "option", "until_decided", "print"])]
+        conflicts_with_all = ["patches", "base", "option", "until_decided"])]
     pub bisect: Option<Vec<String>>,
     /// In place of a plan: whether a case of `schedlab hunt` (schedlab list cases, or its file) is gone, still holds or is new, by
     /// the rules that it breaks; with --bisect the commit that brought or removed it
-    #[arg(long, value_name = "CASE", conflicts_with_all = ["plan", "option", "until_decided", "budget", "print", "margin",
+    #[arg(long, value_name = "CASE", conflicts_with_all = ["plan", "option", "until_decided", "budget", "margin",
         "metric", "mixed", "format", "output"])]
     pub case: Option<String>,
-    /// Print the plan's text with its kernels and do nothing
+    /// Say which kernels would be built, and how much would run on them; do nothing
     #[arg(long)]
-    print: bool,
+    pub dry_run: bool,
     #[command(flatten)]
     pub build: BuildOptions,
     #[command(flatten)]
@@ -145,10 +145,6 @@ pub fn run(args: &TryArgs) -> Result<(), Failure> {
     // Its errors are those of the file, whose lines the text with kernels does not have.
     plan.check()?;
     let text = plan::with_kernels(&plan.text, &asked.variants(), args.seeds)?;
-    if args.print {
-        print!("{text}");
-        return Ok(());
-    }
     let request = args.request(PlanText { text, ..plan });
     // Errors are reported before the compiler runs.
     session::check(&request)?;
@@ -223,7 +219,13 @@ impl Asked {
         [&self.base, &self.patched].map(|request| request.name.to_string())
     }
 
-    fn variants(&self) -> [KernelVariant; 3] {
+    /// The kernels to build, by their variants.
+    pub fn requests(&self) -> impl Iterator<Item = (&'static str, &KernelRequest)> {
+        let off = self.off.as_ref().map(|off| (CONTROL, off));
+        [(BASE, &self.base), (PATCHED, &self.patched)].into_iter().chain(off)
+    }
+
+    pub fn variants(&self) -> [KernelVariant; 3] {
         let variant = |name, request: &KernelRequest, kernel_args| KernelVariant {
             name,
             kernel: request.name.to_string(),

@@ -15,7 +15,7 @@ use super::trial::{self, Asked, TryArgs};
 use super::{Failure, catch_termination, kernel_build, table, terminal};
 
 /// Runs of each kernel at the first look, unless `--seeds` says otherwise.
-const SEEDS: u32 = 8;
+pub const SEEDS: u32 = 8;
 const MAX_SEEDS: u32 = 1000;
 
 /// A case and what measures it.
@@ -37,6 +37,11 @@ pub struct Ends {
     shown: [String; 2],
 }
 
+/// Seeds of the look of this number, from 1.
+pub fn seeds(args: &TryArgs, look: u32) -> u32 {
+    (args.seeds.unwrap_or(SEEDS) << (look - 1)).min(MAX_SEEDS)
+}
+
 impl<'a> CaseRuns<'a> {
     pub fn load(
         args: &'a TryArgs,
@@ -47,13 +52,8 @@ impl<'a> CaseRuns<'a> {
         Ok(CaseRuns { args, text, stop, watcher: watcher(), rule: None })
     }
 
-    /// Seeds of the look of this number, from 1.
-    fn seeds(&self, look: u32) -> u32 {
-        (self.args.seeds.unwrap_or(SEEDS) << (look - 1)).min(MAX_SEEDS)
-    }
-
     fn measure(&mut self, kernel: &str, look: u32) -> Result<JudgedRuns, Failure> {
-        let seeds = self.seeds(look);
+        let seeds = seeds(self.args, look);
         let lab = self.args.lab(Some(kernel.to_string()));
         let request =
             WatchRequest { text: self.text.clone(), lab, seeds: Some(seeds), traced: false };
@@ -82,7 +82,7 @@ impl<'a> CaseRuns<'a> {
                 return Ok(Ends { mark, differs, shown: runs.map(|runs| runs.to_string()) });
             }
             look += 1;
-            terminal::message(&format!("not decided; now {} seeds", self.seeds(look)));
+            terminal::message(&format!("not decided; now {} seeds", seeds(self.args, look)));
         }
     }
 

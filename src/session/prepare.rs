@@ -69,12 +69,13 @@ pub fn plan_text(request: &Request) -> Result<PlanText, SessionError> {
     Ok(PlanText { text: plan::scaled(&found.text, scale)?, name, ..found })
 }
 
-/// Fails where the plan or what is asked of it is wrong. Its kernels need not be there.
-pub fn check(request: &Request) -> Result<(), SessionError> {
+/// The plan as it would be measured. Fails where it or what is asked of it is wrong. Its kernels need not be there.
+pub fn check(request: &Request) -> Result<Plan, SessionError> {
     let Planned { plan, cells, .. } = planned(request, &plan_text(request)?, false, None)?;
     metrics::check(request.judged.patterns(), || {
         metrics::places(&cells, Added::by(&plan), &[], false)
-    })
+    })?;
+    Ok(plan)
 }
 
 /// A plan for this machine.

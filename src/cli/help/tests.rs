@@ -30,7 +30,7 @@ fn help_of_a_command_is_its_own_unless_it_is_a_topic_too() {
 
 #[test]
 fn a_wrong_command_line_has_the_form_of_all_errors() {
-    let cases: [(&[&str], &str); 16] = [
+    let cases: [(&[&str], &str); 18] = [
         (&["reprot"], "unrecognized subcommand 'reprot'\nhint: did you mean `report`?"),
         // The commonest slip.
         (
@@ -61,8 +61,18 @@ fn a_wrong_command_line_has_the_form_of_all_errors() {
         ),
         (
             &["run", "--seed", "x"],
-            "invalid value 'x' for '--seed <N>': invalid digit found in string\n\
-             hint: schedlab run --help",
+            "invalid value 'x' for '--seed <N>': not a whole number\n\
+             hint: a number without a sign or a unit, as 3",
+        ),
+        (
+            &["run", "--warmup", "0s", "--", "true"],
+            "invalid value '0s' for '--warmup <N>': not a whole number\n\
+             hint: a number without a sign or a unit, as 3",
+        ),
+        (
+            &["try", "x.patch", "--seeds", "99999999999999999999"],
+            "invalid value '99999999999999999999' for '--seeds <N>': too large\n\
+             hint: a smaller number",
         ),
         // The cause has a hint of its own.
         (
@@ -167,6 +177,7 @@ fn spellings_of_before_are_none_of_today_and_are_answered() {
         (&["run", "--fleet", "slurm", "--exclusive"], "slurm,exclusive"),
         (&["score", "--for", "1s"], "--duration"),
         (&["watch", "-o", "x", "true"], "--command-output"),
+        (&["try", "x.patch", "--print"], "--dry-run"),
         (&["show", "--output"], "--program-output"),
     ] {
         let hint = renamed_in(words);
