@@ -1,6 +1,6 @@
 //! A plan that `run`, `test` or `try` measures, for people: how it goes on, and what was found.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::analysis::{self, Analysis};
 use crate::engine::{self, HostNews, Job};
-use crate::model::{CpuClocks, Event, Judged, Plan, Work, clean};
+use crate::model::{CpuClocks, Event, Judged, Plan, Work, clean, show_duration};
 use crate::report;
 use crate::session::{
     self, Database, Finished, Listener, Prepared, Purpose, Request, SessionError, few_samples,
@@ -181,6 +181,7 @@ pub fn dry_run(prepared: &Prepared, output: &Output) -> Result<(), Failure> {
     ok.extend(changes.map(|(work, changes)| format!("{}: {changes}", work.label())));
     let skipped = analysis::grouped(skipped).into_iter();
     ok.extend(skipped.map(|(why, places)| format!("skipped: {}: {why}", places.join(", "))));
+    ok.extend(own_lengths(&started.plan));
     ok.extend(report::in_turns(&started.plan.measure, &started.plan.durations_ns()));
     if is_virtual(started)? {
         ok.extend(executed(&started.plan));
@@ -195,6 +196,24 @@ pub fn dry_run(prepared: &Prepared, output: &Output) -> Result<(), Failure> {
     let all = few_rounds::all_runs(job, &not_run, is_virtual(started)?);
     write!(out, "{}", table::wrapped(&all, columns))?;
     Ok(prepared.check_cells()?)
+}
+
+/// `runs of web, mix have 5s, of batch 2s, of others 10s`; `None`: all are as long as `[measure]` says.
+fn own_lengths(plan: &Plan) -> Option<String> {
+    let usual_ns = plan.measure.duration_ns;
+    let mut lengths: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
+    for work in plan.works.iter().filter(|work| plan.duration_ns(work) != usual_ns) {
+        let names = lengths.entry(plan.duration_ns(work)).or_default();
+        if !names.contains(&work.name.as_str()) {
+            names.push(&work.name);
+        }
+    }
+    let own = lengths.iter().map(|(ns, names)| (names.join(", "), *ns));
+    let others = plan.durations_ns().contains(&usual_ns).then(|| ("others".to_string(), usual_ns));
+    let mut parts = own.chain(others).map(|(names, ns)| (names, show_duration(ns)));
+    let (names, length) = parts.next().filter(|_| !lengths.is_empty())?;
+    let rest = parts.map(|(names, length)| format!(", of {names} {length}")).collect::<String>();
+    Some(format!("runs of {names} have {length}{rest}"))
 }
 
 /// Lines for work that the lab executes, though it can skip work that is given as a time.
@@ -314,5 +333,28 @@ mod tests {
         assert!(all.len() == 1 && all[0].contains("by burn"), "{all:?}");
         let shared = lines("[lab]\nclocks = \"shared\"\nspeed = \"1ns\"", "use = \"pipe\"");
         assert!(shared.len() == 1 && shared[0].contains("share one clock"), "{shared:?}");
+    }
+
+    #[test]
+    fn a_dry_run_says_how_long_runs_of_works_with_their_own_duration_are() {
+        let lengths = |works: &[(&str, &str)]| {
+            let works = works.iter().map(|(name, own)| {
+                format!("[[workload]]\nname = \"{name}\"\nuse = \"spin\"\n{own}\n")
+            });
+            let text =
+                format!("schema = 1\n[measure]\nduration = \"9s\"\n{}", works.collect::<String>());
+            let mut plan = parsed(&text);
+            let on_host = own_lengths(&plan);
+            plan.has_lab_durations = true;
+            [on_host, own_lengths(&plan)].map(Option::unwrap_or_default)
+        };
+        assert_eq!(lengths(&[("a", "")]), ["", ""]);
+        let five = "duration = \"5s\"";
+        assert_eq!(lengths(&[("a", five)]), ["runs of a have 5s"; 2]);
+        let text = "runs of c have 2s, of a, b 5s, of others 9s";
+        let all = [("a", five), ("b", five), ("c", "duration = \"2s\""), ("d", "")];
+        assert_eq!(lengths(&all), [text; 2]);
+        let in_lab = lengths(&[("a", "lab-duration = \"1s\"")]);
+        assert_eq!(in_lab, ["", "runs of a have 1s"]);
     }
 }
