@@ -599,8 +599,13 @@ fn a_machine_larger_than_the_limit_is_booted_each_time_and_a_plan_says_so() {
     let mut run = schedlab(laboratory.0.path(), &words);
     let output = ended(run.env("SCHEDLAB_MACHINES", "1MiB"), 0);
     let said = unwrapped(&stderr(&output));
-    assert!(said.contains("all machines together at most 1048576; hint: SCHEDLAB_MAC"), "{said}");
+    let limit = "all machines together at most 1.0 MiB; hint: SCHEDLAB_MACHINES=";
+    assert_eq!(said.matches(limit).count(), 1, "two states, one message: {said}");
     assert_eq!(laboratory.outcomes()[0].0, "done");
+    assert!(laboratory.shows(&["cache"]).contains("booted machines  0 "));
+    run.arg("--again");
+    let output = ended(run.env("SCHEDLAB_MACHINES", "0"), 0);
+    assert!(!stderr(&output).contains("is not kept"), "{}", stderr(&output));
     assert!(laboratory.shows(&["cache"]).contains("booted machines  0 "));
     let refused = ended(run.env("SCHEDLAB_MACHINES", "much"), 2);
     let said = stderr(&refused);
@@ -1142,14 +1147,26 @@ fn a_hunt_finds_each_wrong_scheduler_and_keeps_its_case_when_it_is_interrupted()
         let text = fs::read_to_string(case).unwrap();
         assert!(text.contains(&format!("scx = \"{scx}\"\n")), "{text}");
         let stored = laboratory.shows(&["list", "hunts", "COLUMNS=400"]);
-        let note = format!("  debian:6.18 with {scx}  {scx}/hunt-1.toml, hunted with --seed 1: ");
-        assert!(stored.contains(&note), "{stored}");
+        let note = format!("{scx}/hunt-1.toml, hunted with --seed 1, interrupted while it was ");
+        assert_eq!(stored.matches(&note).count(), 1, "{stored}");
+        assert!(stored.contains(&format!(" on debian:6.18 with {scx}\n")), "{stored}");
         let progress = fs::read_to_string(laboratory.path(&format!("{scx}/hunts.json"))).unwrap();
         let progress: Value = serde_json::from_str(&progress).unwrap();
         let own = &progress[format!("debian:6.18 with {scx}, 4x2,6x3,8x2t2, seed 1")];
         let case = &own["unfinished"][0];
         assert_eq!((&own["scenarios"], &case["number"]), (&json!(16), &json!(1)), "{progress}");
     }
+    // The hunt and `--confirm` count the same runs.
+    let text = fs::read_to_string(laboratory.path("bad/hunt-1.toml")).unwrap();
+    assert!(text.contains("\nseed = 1\n") && text.contains("\nseeds = 4\n"), "{text}");
+    let (_, held) = text.split_once("# It held with ").unwrap();
+    let counted = format!(" in {} runs: ", &held[..held.find(" seeds").unwrap()]);
+    let output = schedlab(laboratory.0.path(), &["hunt", "--confirm", "bad/hunt-1.toml"]).output();
+    let confirmed = stdout(&output.unwrap());
+    assert!(unwrapped(&confirmed).contains(&counted), "{counted}: {confirmed}");
+    let nothing = ["hunt", "--scx", "bad", "--seed", "2", "-o", "bad", "--resume"];
+    let output = ended(&mut schedlab(laboratory.0.path(), &nothing), 2);
+    assert!(stderr(&output).contains("no hunt of debian:6.18 with bad, "), "{output:?}");
     let console = fs::read_to_string(laboratory.path("stray/hunt-1.log")).unwrap();
     assert!(console.contains("schedlab_stray\" disabled"), "{console}");
 }

@@ -117,14 +117,16 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     let has_slices = names.iter().map(release).all(|own| own.is_ok_and(|own| has_slices(&own)));
     let kernels: Vec<HuntedKernel> = names.into_iter().map(kernel).collect();
     let output = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
-    make(&output)?;
     let arguments = format!("{}, {}, seed {}", shown(&kernels), topologies.join(","), args.seed);
-    let progress = Progress::open(&output, arguments)?;
-    let before = if args.resume { progress.done() } else { 0 };
+    let mut progress = Progress::open(&output, arguments)?;
+    let before = if args.resume { progress.to_go_on()? } else { 0 };
     if args.resume {
         let scenarios = counted(before, "scenario");
         terminal::message(&format!("this goes on after {scenarios}, and draws others"));
     }
+    // A folder that cannot be written is an error before anything runs.
+    make(&output)?;
+    progress.write(before)?;
     let generator = |machine| {
         let generator = Generator::new(args.seed, before, machine);
         match () {

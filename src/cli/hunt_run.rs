@@ -273,7 +273,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
 pub fn make(folder: &Path) -> Result<(), Failure> {
     fs::create_dir_all(folder).map_err(|error| {
         let text = format!("cannot make {}: {error}", clean_path(folder));
-        SessionError::unread(text, remedy::write(folder, &error), &error).into()
+        SessionError::unread(text, remedy::make(folder, &error), &error).into()
     })
 }
 

@@ -8,31 +8,42 @@ use std::sync::atomic::AtomicBool;
 use serde::{Deserialize, Serialize};
 
 use crate::hunt::Case;
-use crate::model::{SampledPlan, clean_path};
+use crate::model::{SampledPlan, clean, clean_path, mistyped};
 use crate::session::{self, PlanSource, PlanText, Preparation, Request, SessionError};
 use crate::store::Note;
 use crate::sys::replace::replace;
 use crate::sys::{clock, input};
 
-use super::Failure;
+use super::{Database, Failure};
 
 /// Stored plans that are cases of hunts have it.
 pub const TAG: &str = "hunt";
 const FILE: &str = "hunts.json";
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Measures a case as a plan that is stored, tagged, with a note: its runs are cached, so that this takes no time.
-pub fn store_case(text: String, note: String) -> Result<(), Failure> {
+/// Measures a case as a plan that is stored, tagged, with a note: its runs are cached, so that this takes no time. Returns
+/// its id.
+pub fn store_case(text: String, note: String) -> Result<Option<String>, Failure> {
     let text = PlanText::new("schedlab hunt", text);
     let backend = Some(SampledPlan::LAB.to_string());
     let request = Request { plan: PlanSource::Text(text), backend, ..Request::default() };
-    let Preparation::Ready(prepared) = session::prepare(request)? else { return Ok(()) };
+    let Preparation::Ready(prepared) = session::prepare(request)? else { return Ok(None) };
     // An interrupted hunt keeps what it has found.
     let mut finished = session::execute(*prepared, &AtomicBool::new(false), &mut ())?;
-    let id = finished.started.id.as_str();
-    finished.store.tag(id, TAG)?;
+    let id = finished.started.id.clone();
+    finished.store.tag(id.as_str(), TAG)?;
     let note = Note { written_unix_ns: clock::unix_ns(), text: note };
-    Ok(finished.store.add_note(id, &note)?)
+    finished.store.add_note(id.as_str(), &note)?;
+    Ok(Some(id))
+}
+
+/// Takes the tag from the stored plan of a case that is one no more, unless it was removed.
+pub fn unlist(id: &str, db: &Database) -> Result<(), Failure> {
+    let mut store = db.open()?;
+    if store.plan_heads()?.iter().any(|head| head.id == id) {
+        store.untag(id, TAG)?;
+    }
+    Ok(())
 }
 
 /// A case that is not as small as it goes yet.
@@ -47,12 +58,16 @@ pub struct Unfinished {
     pub machine: String,
     /// As it was found: the steps from there are in the lab's cache.
     pub case: Case,
+    /// The id of its stored plan, once it was interrupted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored: Option<String>,
 }
 
 impl Unfinished {
     /// Whether both are one case.
     fn is_same(&self, other: &Unfinished) -> bool {
-        *self == Unfinished { number: self.number, ..other.clone() }
+        let (number, stored) = (self.number, self.stored.clone());
+        *self == Unfinished { number, stored, ..other.clone() }
     }
 }
 
@@ -67,6 +82,7 @@ impl Unfinished {
             kernel: "debian:6.18".to_string(),
             machine: "4x2".to_string(),
             case: Case { sets: Vec::new(), offline: None },
+            stored: None,
         }
     }
 }
@@ -129,9 +145,20 @@ impl Progress {
         Ok(Progress { path, arguments, done })
     }
 
-    /// Scenarios of the hunts of the same arguments before.
-    pub fn done(&self) -> u64 {
-        self.done.get(&self.arguments).map_or(0, |own| own.scenarios)
+    /// Scenarios of the hunts of the same arguments before. Fails where there is none to go on with.
+    pub fn to_go_on(&self) -> Result<u64, Failure> {
+        if let Some(own) = self.done.get(&self.arguments) {
+            return Ok(own.scenarios);
+        }
+        let own = clean(&self.arguments);
+        let text = format!("no hunt of {own} is in {}", clean_path(&self.path));
+        let hint = match mistyped(&self.arguments, self.done.keys().map(String::as_str)) {
+            Some(near) => {
+                format!("did you mean {}? Without --resume a new hunt begins", clean(near))
+            }
+            None => "without --resume a new hunt begins".to_string(),
+        };
+        Err(Failure::usage(text, hint))
     }
 
     pub fn unfinished(&self) -> Vec<Unfinished> {
@@ -189,14 +216,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let open = |arguments: &str| Progress::open(dir.path(), arguments.to_string());
         let mut first = open("debian:6.18, 4x2, seed 1").unwrap();
-        assert_eq!(first.done(), 0);
+        let none = first.to_go_on().unwrap_err().to_string();
+        assert!(none.ends_with("hint: without --resume a new hunt begins"), "{none}");
         first.write(16).unwrap();
         first.write(32).unwrap();
         first.write(16).unwrap();
-        assert_eq!(open("debian:6.18, 4x2, seed 1").unwrap().done(), 32);
+        assert_eq!(open("debian:6.18, 4x2, seed 1").unwrap().to_go_on().unwrap(), 32);
         let text = std::fs::read_to_string(dir.path().join(FILE)).unwrap();
         assert!(text.contains("seed 1\": 32\n"), "{text}");
-        assert_eq!(open("debian:6.18, 4x2, seed 2").unwrap().done(), 0);
+        let other = open("debian:6.18, 4x2, seed 2").unwrap().to_go_on().unwrap_err().to_string();
+        assert!(other.contains("no hunt of debian:6.18, 4x2, seed 2 is in "), "{other}");
+        assert!(other.contains("hint: did you mean debian:6.18, 4x2, seed 1? "), "{other}");
         std::fs::write(dir.path().join(FILE), "no").unwrap();
         let error = open("x").err().unwrap().to_string();
         assert!(error.contains("does not say how far") && error.contains("rm "), "{error}");
@@ -213,7 +243,7 @@ mod tests {
         first.keep(case(1, "starvation")).unwrap();
         first.keep(case(2, "fair shares")).unwrap();
         let mut again = open("seed 1");
-        assert_eq!(again.done(), 16);
+        assert_eq!(again.to_go_on().unwrap(), 16);
         let known = again.known(&case(9, "starvation"));
         assert_eq!(known, Some(case(1, "starvation")), "by what it is, not by its number");
         assert_eq!(again.known(&case(1, "bandwidth")), None);

@@ -17,7 +17,6 @@ use super::{LabRequest, MeasureRequest, PlanSource, PlanText, Request, SessionEr
 pub struct WatchedRun<'a> {
     pub plan: &'a Plan,
     pub cell: &'a Cell,
-    pub round: u32,
     pub windows: &'a [Window],
     pub outcome: &'a Outcome,
     /// The lab's own copy of the console of a guest in which the run failed.
@@ -110,7 +109,6 @@ fn execute(
                 Emitted::Event(Event::RunEnded { key, outcome }) => on_run(WatchedRun {
                     plan,
                     cell: &cells[key.cell as usize],
-                    round: key.round,
                     windows: &windows,
                     outcome,
                     console: console.as_deref(),

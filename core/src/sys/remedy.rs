@@ -54,7 +54,8 @@ pub fn write(path: &Path, error: &io::Error) -> String {
             "a shorter name; while it is written a name longer by 7 letters is next to it"
                 .to_string()
         }
-        NotFound | NotADirectory => format!("its folder must be there: mkdir -p {folder}"),
+        NotFound => format!("its folder must be there: mkdir -p {folder}"),
+        NotADirectory => format!("a file stands where a folder has to be: ls -ld {folder}"),
         StorageFull | QuotaExceeded => {
             format!("its folder must have room for a second copy: df -h {folder}")
         }
@@ -65,6 +66,22 @@ pub fn write(path: &Path, error: &io::Error) -> String {
             "raise the limit of file sizes: ulimit -f unlimited".to_string()
         }
         _ => read(path, error),
+    }
+}
+
+/// The hint for a folder that somebody named and that cannot be made, with those above it.
+pub fn make(folder: &Path, error: &io::Error) -> String {
+    let above = word(folder_of(folder));
+    match error.kind() {
+        NotFound => format!("another folder: this file system has no new ones (df {above})"),
+        AlreadyExists | NotADirectory => {
+            format!("another folder: a file stands there (ls -ld {} {above})", word(folder))
+        }
+        PermissionDenied | ReadOnlyFilesystem => {
+            format!("another folder, or rights to write the one above: ls -ld {above}")
+        }
+        StorageFull | QuotaExceeded => format!("another folder, or more room: df -h {above}"),
+        _ => write(folder, error),
     }
 }
 
@@ -106,7 +123,22 @@ mod tests {
         }
         let found = read(Path::new("a b"), &InputFault::NotUtf8(3).into());
         assert!(found.starts_with("file 'a b' ") && found.contains("iconv "), "{found}");
+        for (kind, part) in [
+            (NotFound, "has no new ones (df 'a b')"),
+            (AlreadyExists, "a file stands there (ls -ld 'a b/c' 'a b')"),
+            (NotADirectory, "a file stands there (ls -ld 'a b/c' 'a b')"),
+            (PermissionDenied, "ls -ld 'a b'"),
+            (StorageFull, "df -h 'a b'"),
+        ] {
+            let found = make(Path::new("a b/c"), &kind.into());
+            assert!(found.starts_with("another folder") && found.ends_with(part), "{found}");
+        }
         let all = [
+            (
+                NotADirectory,
+                "ls -ld 'a b'",
+                "set HERE to a folder that you can write, and try again",
+            ),
             (NotFound, "mkdir -p 'a b'", "ls -ld 'a b/c'"),
             (FileTooLarge, "ulimit -f unlimited", "ulimit -f unlimited"),
             (StorageFull, "df -h 'a b'", "set HERE to a folder with some"),

@@ -19,8 +19,8 @@ use crate::sys::replace::replace;
 
 use super::super::hunt_differ::{contrast, differing};
 use super::super::hunt_run::{Fault, Judged, NEAR, distances, judge, print, trace, watcher};
-use super::super::hunt_store::{Progress, Unfinished, store_case};
-use super::super::{Failure, terminal};
+use super::super::hunt_store::{Progress, Unfinished, store_case, unlist};
+use super::super::{Database, Failure, terminal};
 use super::{Found, Hunt, TITLE};
 
 /// Seeds with which each candidate of a smaller case is tried.
@@ -56,6 +56,7 @@ impl Hunt<'_> {
             kernel: self.target().kernel.to_string(),
             machine: first.machine.to_string(),
             case: case.clone(),
+            stored: None,
         };
         let own = self.numbered(own)?;
         let path = self.output.join(format!("hunt-{}.toml", own.number));
@@ -222,21 +223,26 @@ impl Hunt<'_> {
     ) -> Result<(), Failure> {
         let Least { case, mut held } = least;
         let is_least = !self.stop.load(Relaxed);
+        let unlist_last =
+            || own.stored.as_deref().map_or(Ok(()), |id| unlist(id, &Database::default()));
         let found = Found { fault, case, place: self.target().place };
         if self.found.contains(&found) {
             remove(path)?;
+            unlist_last()?;
             return self.progress.finish(&own);
         }
         let case = found.case.clone();
         self.found.push(found);
         self.write(path, &mut held, &case, fault)?;
         let (file, seed) = (path.display(), self.args.seed);
-        let note =
-            format!("{file}, hunted with --seed {seed}: {}. It needs {case}", held.judged.text);
-        store_case(held.text.clone(), note)?;
+        let end = if is_least { "" } else { ", interrupted while it was made smaller" };
+        let text = &held.judged.text;
+        let note = format!("{file}, hunted with --seed {seed}{end}: {text}. It needs {case}");
+        let stored = store_case(held.text.clone(), note)?;
+        unlist_last()?;
         match is_least {
             true => self.progress.finish(&own)?,
-            false => self.progress.keep(own)?,
+            false => self.progress.keep(Unfinished { stored, ..own })?,
         }
         print(&self.report(path, &held, &case, fault)?)?;
         // Lines that can be pasted.
@@ -350,7 +356,7 @@ impl Hunt<'_> {
         Ok(differs.collect())
     }
 
-    /// Runs a case alone, as it is written: the plan with the first seed with which it has the fault.
+    /// Runs a case alone, as it is written, and keeps the first run that has the fault.
     fn alone(&mut self, case: &Case, fault: Fault) -> Result<Option<Held>, Failure> {
         let (mut shown, mut judged, mut others) = (Vec::new(), 0, 0.0_f64);
         for seed in fault.first_seeds(self.args.seed) {
@@ -374,7 +380,7 @@ impl Hunt<'_> {
             shown.extend(own);
         }
         let seeds = shown.len() as u32;
-        let Some((seed, mut first)) = shown.into_iter().next() else {
+        let Some(mut first) = shown.into_iter().next() else {
             return Ok(None);
         };
         if matches!(fault, Fault::Differs(_)) {
@@ -384,29 +390,28 @@ impl Hunt<'_> {
                 first.text
             );
         }
-        let text = self.text_alone(case, fault, seed, 1);
+        // `hunt --confirm` counts the same runs.
+        let text = self.text_alone(case, fault, self.args.seed);
         Ok(Some(Held { text, judged: first, seeds, ran: judged }))
     }
 
-    fn text_alone(&self, case: &Case, fault: Fault, seed: u64, seeds: u32) -> String {
+    fn text_alone(&self, case: &Case, fault: Fault, seed: u64) -> String {
         let title = format!("{} on {}", fault.title(), self.target());
-        plan_text(&self.target(), &title, std::slice::from_ref(case), seed, seeds)
+        plan_text(&self.target(), &title, std::slice::from_ref(case), seed, fault.seeds())
     }
 
-    /// The runs of a case, each with its seed, that show the fault, and the number of those that were judged.
+    /// The runs of a case that show the fault, and the number of those that were judged.
     fn shown_alone(
         &mut self,
         case: &Case,
         fault: Fault,
         seed: u64,
-    ) -> Result<(Vec<(u64, Judged)>, u32), Failure> {
+    ) -> Result<(Vec<Judged>, u32), Failure> {
         let (mut shown, mut judged) = (Vec::new(), 0);
-        self.watch(self.text_alone(case, fault, seed, fault.seeds()), &mut |run| {
+        self.watch(self.text_alone(case, fault, seed), &mut |run| {
             let judgement = judge(&run);
             judged += u32::from(judgement.is_ok());
-            if let Some(own) = judgement.ok().and_then(|judged| fault.shown(judged)) {
-                shown.push((run.plan.measure.seed_of(run.round), own));
-            }
+            shown.extend(judgement.ok().and_then(|judged| fault.shown(judged)));
         })?;
         Ok((shown, judged))
     }
