@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::backend::lab::kernel;
+use crate::backend::lab::kernel::{self, Kernel, Setting};
 use crate::hunt::{Case, Generator, Machine, Place, Target, plan_text, size};
 use crate::model::{clean, duration_ns};
 use crate::session::{
@@ -113,8 +113,12 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
         failed: 0,
     };
     // Nothing is known of a kernel that is not in the cache.
-    let release = |name: &&str| kernel::find(name).map(|kernel| kernel.release);
-    let has_slices = names.iter().map(release).all(|own| own.is_ok_and(|own| has_slices(&own)));
+    let found: Vec<_> = names.iter().map(|name| kernel::find(name)).collect();
+    let all_have = |has: fn(&Kernel) -> bool| found.iter().all(|own| own.as_ref().is_ok_and(has));
+    let has_slices = all_have(|own| has_slices(&own.release));
+    let has_clamps = all_have(|own| {
+        own.configuration().is_some_and(|own| *own.setting("CONFIG_UCLAMP_TASK") == Setting::Yes)
+    });
     let kernels: Vec<HuntedKernel> = names.into_iter().map(kernel).collect();
     let output = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
     let arguments = format!("{}, {}, seed {}", shown(&kernels), topologies.join(","), args.seed);
@@ -131,6 +135,7 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
         let generator = Generator::new(args.seed, before, machine);
         match () {
             () if scx.is_some() => generator.for_sched_ext(),
+            () if has_clamps => generator.with_slices().with_clamps(),
             () if has_slices => generator.with_slices(),
             () => generator,
         }

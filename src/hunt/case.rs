@@ -96,6 +96,10 @@ pub enum Load {
     Lock,
     /// The same, and who has the lock inherits the priority of those that wait for it.
     InheritingLock,
+    /// Bursts, after each of which it wakes the one of its set that waits, and waits to be woken.
+    Chain,
+    /// It forks a child that ends at once, and waits for its end.
+    Fork,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -104,6 +108,39 @@ pub enum Policy {
     Batch,
     Idle,
     Fifo,
+}
+
+impl Policy {
+    fn word(self) -> &'static str {
+        match self {
+            Policy::Other => "other",
+            Policy::Batch => "batch",
+            Policy::Idle => "idle",
+            Policy::Fifo => "fifo",
+        }
+    }
+
+    /// Whether nice values and slices mean something to its tasks.
+    pub fn has_nice(self) -> bool {
+        matches!(self, Policy::Other | Policy::Batch)
+    }
+}
+
+/// The utilisation that the kernel assumes of a task, which never reaches above or falls below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Clamp {
+    AtMost,
+    AtLeast,
+}
+
+impl Clamp {
+    /// The knob and its value.
+    fn knob(self) -> (&'static str, &'static str) {
+        match self {
+            Clamp::AtMost => ("uclamp-max", "10%"),
+            Clamp::AtLeast => ("uclamp-min", "80%"),
+        }
+    }
 }
 
 /// A cgroup of tasks: its weight, and its limit in percent of a CPU.
@@ -125,7 +162,7 @@ pub struct LaterWeight {
     pub weight: u32,
 }
 
-/// The CPUs, the nice value and the number of tasks from a moment of the run on.
+/// The CPUs, the nice value, the policy, the slices and the number of tasks from a moment of the run on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Change {
     pub at_ms: u32,
@@ -134,6 +171,9 @@ pub struct Change {
     pub nice: i32,
     /// `None`: as many as before.
     pub count: Option<u32>,
+    /// `None`: the same as before, as for slices.
+    pub policy: Option<Policy>,
+    pub slice_us: Option<u32>,
 }
 
 /// Tasks alike.
@@ -147,6 +187,7 @@ pub struct Tasks {
     pub policy: Policy,
     /// The length of its slices; `None`: the kernel's.
     pub slice_us: Option<u32>,
+    pub clamp: Option<Clamp>,
     pub at_ms: u32,
     /// `None`: to the end.
     pub for_ms: Option<u32>,
@@ -277,9 +318,20 @@ fn write_groups(cases: &[Case], text: &mut String) {
 }
 
 impl Tasks {
-    /// Whether one of them may sleep and the others go on: at a barrier they would wait for it.
+    /// Whether one of them may sleep and the others go on: at a barrier and in a chain they would wait for it.
     pub fn may_be_fewer(&self) -> bool {
-        self.load != Load::Barrier
+        !matches!(self.load, Load::Barrier | Load::Chain)
+    }
+
+    /// The fewest of them that do not wait without end.
+    pub fn min_count(&self) -> u32 {
+        if self.load == Load::Chain { 2 } else { 1 }
+    }
+
+    /// Whether a change is one of their CPUs: it has to be one of something.
+    pub fn moves(&self, change: &Change) -> bool {
+        let has_other = change.count.or(change.slice_us).is_some() || change.policy.is_some();
+        !has_other || change.cpus != self.cpus
     }
 
     /// The largest number of them.
@@ -300,6 +352,11 @@ impl Tasks {
             Load::Yield => "use = \"steps\"\nsteps = [\"burn 200us\", \"yield\"]".to_string(),
             Load::Lock => lock_steps("one"),
             Load::InheritingLock => lock_steps("inheriting") + "\ninherit = true",
+            Load::Chain => format!(
+                "use = \"steps\"\nsteps = [\"burn 200us\", \"lock set{at}\", \"signal set{at}\", \
+                 \"wait set{at} set{at}\", \"unlock set{at}\"]"
+            ),
+            Load::Fork => "use = \"forkexec\"\nhow = \"fork\"".to_string(),
         };
         let mut line = |line: String| text.push_str(&format!("{line}\n"));
         line(format!("\n[[workload.set]]\nname = \"set{at}\"\n{load}\ncount = {}", self.count));
@@ -318,8 +375,12 @@ impl Tasks {
             let priority = if self.policy == Policy::Fifo { "\npriority = 10" } else { "" };
             format!("policy = \"{words}\"{priority}")
         });
-        let slice = self.slice_us.map(|us| format!("slice = \"{us}us\""));
-        let knobs: Vec<String> = [cpus, nice, policy, slice].into_iter().flatten().collect();
+        let slice = self.slice_us.map(slice_knob);
+        let clamp = self.clamp.map(|own| {
+            let (name, value) = own.knob();
+            format!("{name} = \"{value}\"")
+        });
+        let knobs: Vec<String> = [cpus, nice, policy, slice, clamp].into_iter().flatten().collect();
         if !knobs.is_empty() {
             line(format!("[workload.set.knobs]\n{}", knobs.join("\n")));
         }
@@ -335,24 +396,23 @@ impl Tasks {
         }
         let all: CpuSet = (0..machine.cpus).collect();
         let cpus = change.cpus.as_ref().unwrap_or(&all);
-        // A change has to change something.
-        let moves = change.count.is_none() || change.cpus != self.cpus;
-        let cpus = moves.then(|| format!("affinity = \"{cpus}\"\n"));
-        let nice = (change.nice != self.nice).then(|| format!("nice = {}\n", change.nice));
-        let knobs: String = cpus.into_iter().chain(nice).collect();
+        let cpus = self.moves(change).then(|| format!("affinity = \"{cpus}\""));
+        let nice = (change.nice != self.nice).then(|| format!("nice = {}", change.nice));
+        let policy = change.policy.map(|policy| format!("policy = \"{}\"", policy.word()));
+        let slice = change.slice_us.map(slice_knob);
+        let knobs: Vec<String> = [cpus, nice, policy, slice].into_iter().flatten().collect();
         if !knobs.is_empty() {
-            text.push_str(&format!("[workload.set.change.knobs]\n{knobs}"));
+            text.push_str(&format!("[workload.set.change.knobs]\n{}\n", knobs.join("\n")));
         }
     }
 
     fn policy_words(&self) -> Option<&'static str> {
-        match self.policy {
-            Policy::Other => None,
-            Policy::Batch => Some("batch"),
-            Policy::Idle => Some("idle"),
-            Policy::Fifo => Some("fifo"),
-        }
+        (self.policy != Policy::Other).then(|| self.policy.word())
     }
+}
+
+fn slice_knob(us: u32) -> String {
+    format!("slice = \"{us}us\"")
 }
 
 /// A lock is held for three of four parts of the time.
@@ -378,6 +438,9 @@ impl fmt::Display for Tasks {
             Load::Yield => write!(f, " that yield after each 200 us")?,
             Load::Lock => write!(f, " with a lock")?,
             Load::InheritingLock => write!(f, " with a lock whose holder inherits priorities")?,
+            Load::Chain => write!(f, " that wake each other, one after each 200 us")?,
+            Load::Fork if one => write!(f, " that forks children, one after the other")?,
+            Load::Fork => write!(f, " that fork children, one after the other")?,
         }
         write!(f, " on {}", cpus_words(&self.cpus))?;
         if self.nice != 0 {
@@ -387,6 +450,9 @@ impl fmt::Display for Tasks {
             write!(f, ", policy {policy}")?;
         }
         self.slice_us.map_or(Ok(()), |us| write!(f, ", slices of {us} us"))?;
+        if let Some((name, value)) = self.clamp.map(Clamp::knob) {
+            write!(f, ", {name} {value}")?;
+        }
         if let Some(Group { outer, weight, max, later }) = self.cgroup {
             match weight {
                 None => write!(f, ", in an idle cgroup")?,
@@ -405,10 +471,14 @@ impl fmt::Display for Tasks {
         let Some(change) = &self.change else { return Ok(()) };
         write!(f, ", from {} ms on", change.at_ms)?;
         change.count.map_or(Ok(()), |count| write!(f, " {count} of them"))?;
-        if change.count.is_none() || change.cpus != self.cpus {
+        if self.moves(change) {
             write!(f, " held to {}", cpus_words(&change.cpus))?;
         }
-        if change.nice == self.nice { Ok(()) } else { write!(f, " with nice {}", change.nice) }
+        if change.nice != self.nice {
+            write!(f, " with nice {}", change.nice)?;
+        }
+        change.policy.map_or(Ok(()), |policy| write!(f, " under policy {}", policy.word()))?;
+        change.slice_us.map_or(Ok(()), |us| write!(f, " with slices of {us} us"))
     }
 }
 
@@ -453,7 +523,7 @@ impl fmt::Display for Case {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hunt::testing::tasks;
+    use crate::hunt::testing::{change, tasks};
 
     #[test]
     fn one_task_sleeps_and_two_sleep() {
@@ -468,7 +538,7 @@ mod tests {
         let cpus = |text: &str| Some(text.parse::<CpuSet>().unwrap());
         let set = Tasks { count: 2, cpus: cpus("0-1"), ..tasks() };
         let changed = |later: &str, nice: i32, count: Option<u32>| {
-            let change = Change { at_ms: 500, cpus: cpus(later), nice, count };
+            let change = Change { cpus: cpus(later), nice, count, ..change() };
             let set = Tasks { change: Some(change), ..set.clone() };
             let mut text = String::new();
             set.write(0, "4x2".parse().unwrap(), &mut text);
@@ -489,6 +559,18 @@ mod tests {
             let words = format!("2 tasks on CPUs 0-1, from 500 ms on {words}");
             assert_eq!(changed(later, nice, count), (words, text));
         }
+        let later = (Some(Policy::Idle), Some(100));
+        let change = Change { cpus: cpus("0-1"), policy: later.0, slice_us: later.1, ..change() };
+        let set = Tasks { change: Some(change), ..set };
+        let mut text = String::new();
+        set.write(0, "4x2".parse().unwrap(), &mut text);
+        assert!(
+            text.ends_with(
+                &format!("{knobs}policy = \"idle\";slice = \"100us\";").replace(';', "\n")
+            )
+        );
+        let words = ", from 500 ms on under policy idle with slices of 100 us";
+        assert!(set.to_string().ends_with(words), "{set}");
     }
 
     #[test]

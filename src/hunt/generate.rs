@@ -7,7 +7,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use crate::model::CpuSet;
 
 use super::case::{
-    Case, Change, DURATION_MS, Group, LaterWeight, Load, Machine, OffCpus, Policy, Tasks,
+    Case, Change, Clamp, DURATION_MS, Group, LaterWeight, Load, Machine, OffCpus, Policy, Tasks,
 };
 
 const MAX_SETS: u32 = 4;
@@ -30,6 +30,7 @@ pub struct Generator {
     machine: Machine,
     is_of_sched_ext: bool,
     has_slices: bool,
+    has_clamps: bool,
     /// The cases that came nearest to a bound, the nearest first.
     near: Vec<(f64, Case)>,
 }
@@ -49,6 +50,7 @@ impl Generator {
             machine,
             is_of_sched_ext: false,
             has_slices: false,
+            has_clamps: false,
             near: Vec::new(),
         }
     }
@@ -67,6 +69,11 @@ impl Generator {
     /// Cases with slices of their own, which tasks have since Linux 6.12.
     pub fn with_slices(self) -> Generator {
         Generator { has_slices: true, ..self }
+    }
+
+    /// Cases with clamps of utilisation, which not every kernel has.
+    pub fn with_clamps(self) -> Generator {
+        Generator { has_clamps: true, ..self }
     }
 
     /// Remembers a case that did not hold as a fault: `distance` is below 1, the bound.
@@ -122,13 +129,15 @@ impl Generator {
     /// The first set is there all the time: a rule needs somebody to look at.
     fn tasks(&mut self, is_first: bool, groups: &[Group]) -> Tasks {
         let is_plain = |own: &mut Generator, one_in: u32| own.below(one_in) > 0;
-        let load = match self.below(15) {
+        let load = match self.below(18) {
             0 | 1 if !is_first => Load::Burnwait,
             2..=4 if !is_first => Load::Nap,
             5 if !is_first => Load::Barrier,
             6 if !is_first => Load::Yield,
             7 if !is_first => Load::Lock,
             8 if !is_first => Load::InheritingLock,
+            9 | 10 if !is_first => Load::Chain,
+            11 if !is_first => Load::Fork,
             _ => Load::Spin,
         };
         let nice = if is_plain(self, 5) { 0 } else { self.nice() };
@@ -140,17 +149,21 @@ impl Generator {
         // One that never sleeps hides most of what else may happen on its CPU.
         let load = match (policy, load) {
             (Policy::Fifo, Load::Spin) if !is_first && self.below(2) == 0 => Load::Nap,
+            // Nobody counts the CPU time of real-time children that others lack.
+            (Policy::Fifo, Load::Fork) => Load::Nap,
             _ => load,
         };
         let has_slice = self.has_slices && !is_plain(self, 4);
         let slice_us = has_slice.then(|| self.one_of(&SLICES_US));
+        let has_clamp = self.has_clamps && !is_plain(self, 6);
+        let clamp = has_clamp.then(|| self.one_of(&[Clamp::AtMost, Clamp::AtLeast]));
         let at_ms = if is_first || is_plain(self, 3) { 0 } else { 100 * (1 + self.below(4)) };
         let for_ms = (!is_first && !is_plain(self, 3))
             .then(|| (100 * (3 + self.below(6))).min(DURATION_MS - at_ms));
         let cgroup = (self.below(2) == 0).then(|| self.one_of(groups));
         let (count, cpus) = (1 + self.below(MAX_COUNT), self.cpus());
         let change = (!is_plain(self, 4)).then(|| self.change(&cpus));
-        Tasks { load, count, cpus, nice, policy, slice_us, at_ms, for_ms, cgroup, change }
+        Tasks { load, count, cpus, nice, policy, slice_us, clamp, at_ms, for_ms, cgroup, change }
     }
 
     fn group(&mut self) -> Group {
@@ -175,9 +188,13 @@ impl Generator {
         let at_ms = self.moment_ms();
         let nice = if self.below(2) == 0 { 0 } else { self.nice() };
         let count = (self.below(2) == 0).then(|| 1 + self.below(MAX_COUNT));
-        let stays = count.is_some() && self.below(2) == 0;
+        let policy = (self.below(4) == 0)
+            .then(|| self.one_of(&[Policy::Other, Policy::Batch, Policy::Idle]));
+        let slice_us = (self.has_slices && self.below(4) == 0).then(|| self.one_of(&SLICES_US));
+        let has_other = count.or(slice_us).is_some() || policy.is_some();
+        let stays = has_other && self.below(2) == 0;
         let cpus = if stays { cpus.clone() } else { self.cpus() };
-        Change { at_ms, cpus, nice, count }
+        Change { at_ms, cpus, nice, count, policy, slice_us }
     }
 
     /// One CPU or two, and never CPU 0.
@@ -215,7 +232,7 @@ impl Generator {
     }
 
     /// Real-time tasks leave a CPU to the others, who measure, and change no more. A nice value means something to fair
-    /// tasks alone, and a number where it changes. Sets share the first cgroup where there are too many.
+    /// tasks alone, as a slice does, and a number where it changes. Sets share the first cgroup where there are too many.
     /// A scheduler of sched_ext may end when a CPU goes.
     fn allowed(&self, case: Case) -> Case {
         let mut case = case.with_possible_offline();
@@ -231,15 +248,19 @@ impl Generator {
             }
         }
         for set in &mut case.sets {
-            if !matches!(set.policy, Policy::Other | Policy::Batch) {
+            set.count = set.count.max(set.min_count());
+            let later = set.change.as_ref().and_then(|change| change.policy);
+            if ![Some(set.policy), later].into_iter().flatten().all(Policy::has_nice) {
                 (set.nice, set.slice_us) = (0, None);
-                set.change.iter_mut().for_each(|change| change.nice = 0);
+                set.change.iter_mut().for_each(|change| (change.nice, change.slice_us) = (0, None));
             }
-        }
-        for set in &mut case.sets {
-            let (count, may_be_fewer) = (set.count, set.may_be_fewer());
-            let keeps = |own: &u32| may_be_fewer && *own != count;
-            set.change.iter_mut().for_each(|change| change.count = change.count.filter(keeps));
+            let (count, policy, slice_us) = (set.count, set.policy, set.slice_us);
+            let may_be_fewer = set.may_be_fewer();
+            set.change.iter_mut().for_each(|change| {
+                change.count = change.count.filter(|own| may_be_fewer && *own != count);
+                change.policy = change.policy.filter(|own| *own != policy);
+                change.slice_us = change.slice_us.filter(|own| Some(*own) != slice_us);
+            });
         }
         let mut groups: Vec<Group> = Vec::new();
         for own in case.sets.iter_mut().filter_map(|set| set.cgroup.as_mut()) {
@@ -273,7 +294,7 @@ mod tests {
     }
 
     fn cases_after(seed: u64, done: u64) -> Vec<Case> {
-        let mut generator = Generator::new(seed, done, MACHINE).with_slices();
+        let mut generator = Generator::new(seed, done, MACHINE).with_slices().with_clamps();
         let cases = (0..1000).map(|at| {
             let case = generator.next_case();
             generator.came_near(&case, f64::from(at % 10) / 10.0);
@@ -311,6 +332,29 @@ mod tests {
     }
 
     #[test]
+    fn changes_of_slices_and_policies_and_clamps_are_drawn() {
+        let cases = cases(5);
+        let sets = || cases.iter().flat_map(|case| &case.sets);
+        for clamp in [Clamp::AtMost, Clamp::AtLeast] {
+            assert!(sets().any(|set| set.clamp == Some(clamp)), "{clamp:?}");
+        }
+        assert!(sets().all(|set| set.count >= set.min_count()));
+        assert!(!sets().any(|set| set.load == Load::Fork && set.policy == Policy::Fifo));
+        for later in [Policy::Other, Policy::Batch, Policy::Idle] {
+            let is_it = |own: &&Change| own.policy == Some(later);
+            let changes = sets().filter_map(|set| set.change.as_ref()).filter(is_it);
+            assert!(changes.count() > 10, "{later:?}");
+        }
+        let slice = |set: &Tasks| set.change.as_ref().and_then(|change| change.slice_us);
+        assert!(sets().any(|set| slice(set).is_some() && set.slice_us.is_none()));
+        assert!(sets().filter(|set| slice(set).is_some()).all(|set| set.policy.has_nice()));
+        let mut generator = Generator::new(5, 0, MACHINE).for_sched_ext();
+        let of_sched_ext: Vec<Case> = (0..300).map(|_| generator.next_case()).collect();
+        let mut sets = of_sched_ext.iter().flat_map(|case| &case.sets);
+        assert!(sets.all(|set| set.clamp.is_none() && slice(set).is_none()));
+    }
+
+    #[test]
     fn all_that_a_case_can_have_is_drawn_and_real_time_leaves_a_cpu() {
         let cases = cases(5);
         let sets: Vec<&Tasks> = cases.iter().flat_map(|case| &case.sets).collect();
@@ -322,6 +366,8 @@ mod tests {
             Load::Yield,
             Load::Lock,
             Load::InheritingLock,
+            Load::Chain,
+            Load::Fork,
         ] {
             assert!(sets.iter().any(|set| set.load == load), "{load:?}");
         }
@@ -335,8 +381,8 @@ mod tests {
         assert!(count(|off| off.for_ms.is_some()) > 10 && count(|off| off.cpus.len() > 1) > 10);
         assert_eq!(count(|off| off.cpus.contains(0)), 0);
         assert!(sets.iter().any(|set| set.slice_us.is_some() && set.policy == Policy::Batch));
-        let is_fair = |set: &&Tasks| matches!(set.policy, Policy::Other | Policy::Batch);
-        assert!(sets.iter().filter(|set| set.slice_us.is_some()).all(is_fair));
+        let has_nice = |set: &&Tasks| set.policy.has_nice();
+        assert!(sets.iter().filter(|set| set.slice_us.is_some()).all(has_nice));
         assert!(sets.iter().any(|set| set.nice < 0 && set.cgroup.is_some()));
         let has =
             |has: fn(&Group) -> bool| sets.iter().any(|set| set.cgroup.as_ref().is_some_and(has));

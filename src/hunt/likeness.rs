@@ -30,6 +30,7 @@ struct Kind {
     /// Against 0.
     nice: Ordering,
     has_slice: bool,
+    has_clamp: bool,
     reach: Reach,
     cgroups: Vec<CgroupKind>,
     has_phase: bool,
@@ -98,6 +99,7 @@ impl Kind {
             policy: set.knobs.get("policy").and_then(Value::as_text).map(str::to_string),
             nice: nice.cmp(&0),
             has_slice: set.knobs.contains_key("slice"),
+            has_clamp: set.knobs.keys().any(|name| name.starts_with("uclamp-")),
             reach,
             cgroups: work.cgroups.iter().filter(is_above).map(CgroupKind::new).collect(),
             has_phase: set.phase.is_some_and(|own| own != Phase::default()),

@@ -13,6 +13,10 @@ const NEVER_SLEEP: &[&str] = &["spin"];
 /// One that sleeps in some of its steps.
 const STEPS: &str = "steps";
 const YIELD: &str = "yield";
+/// A step that sleeps until another worker's signal. The last signal counts, whoever it woke: a wait is at least as long.
+const WAIT: &str = "wait ";
+/// Workloads whose children have CPU time that nobody counts.
+const FORK: &[&str] = &["forkexec"];
 /// Workloads whose windows have the longest time from a wakeup to its task's CPU.
 const TIME_WAKEUPS: &[&str] = &["burnwait"];
 /// A task that is there for this part of a window is there for all of it, in thousandths: it is not read at the very
@@ -62,6 +66,8 @@ pub struct Task {
     pub yields: bool,
     /// It sleeps for so short that no balancer is asked for the CPU that it leaves.
     pub sleeps_briefly: bool,
+    /// While it sleeps, a child of its own wants a CPU.
+    pub forks: bool,
     /// The length of its slices.
     pub slice_ns: u64,
     /// Position in [`Seen::cgroups`].
@@ -167,6 +173,9 @@ impl Seen {
             let steps = steps.and_then(Value::as_list).unwrap_or_default();
             let steps = || steps.iter().filter_map(Value::as_text).flat_map(|text| text.split(','));
             let yields = steps().any(|step| step.trim() == YIELD);
+            let times_wakeups = TIME_WAKEUPS.contains(&workload)
+                || steps().any(|step| step.trim_start().starts_with(WAIT));
+            let forks = FORK.contains(&workload);
             let never_sleeps = NEVER_SLEEP.contains(&workload)
                 || yields && steps().all(|step| stays_awake(step.trim()));
             // Limits are those of fair tasks, and schedulers of sched_ext need not keep them.
@@ -177,9 +186,8 @@ impl Seen {
             let slice = set.knobs.get("slice").or(slice).and_then(Value::as_duration_ns);
             // One of several items also waits for the burns of the others.
             let queue = set.params.get("queue").and_then(Value::as_list);
-            let has_wakeups = TIME_WAKEUPS.contains(&workload)
-                && queue.is_none_or(|items| items.len() == 1)
-                && !is_limited;
+            let has_wakeups =
+                times_wakeups && queue.is_none_or(|items| items.len() == 1) && !is_limited;
             self.tasks.extend(measured.workers.iter().map(|worker| Task {
                 set: at,
                 tid: worker.tid,
@@ -190,7 +198,8 @@ impl Seen {
                 is_limited: never_sleeps && is_limited,
                 has_wakeups,
                 yields,
-                sleeps_briefly: workload == STEPS && !never_sleeps,
+                sleeps_briefly: forks || workload == STEPS && !never_sleeps,
+                forks,
                 slice_ns: slice.unwrap_or(SLICE_NS),
                 cgroup,
                 run_cpu_ns: 0,
@@ -431,6 +440,23 @@ mod tests {
             cell.work.sets[0].params.insert("steps".to_string(), Value::List(steps));
             let task = parts(1, &cell, &[[50]; 4]).swap_remove(0).tasks.swap_remove(0);
             assert_eq!((task.yields, task.never_sleeps), expected);
+        }
+    }
+
+    #[test]
+    fn a_chain_has_wakeups_and_children_are_not_seen() {
+        for (workload, steps, expected) in [
+            ("steps", "burn 1ms, lock l, signal c, wait c l, unlock l", (true, true, false)),
+            ("steps", "lock l, burn 1ms, unlock l", (false, true, false)),
+            ("forkexec", "", (false, true, true)),
+            ("spin", "", (false, false, false)),
+        ] {
+            let mut cell = cell(&[("own", "0", 1)]);
+            cell.work.sets[0].workload = workload.to_string();
+            let steps = Value::List(vec![Value::Text(steps.to_string())]);
+            cell.work.sets[0].params.insert("steps".to_string(), steps);
+            let task = parts(1, &cell, &[[50]; 4]).swap_remove(0).tasks.swap_remove(0);
+            assert_eq!((task.has_wakeups, task.sleeps_briefly, task.forks), expected, "{workload}");
         }
     }
 

@@ -31,6 +31,7 @@ pub fn size(case: &Case) -> (u32, usize, u32, u32) {
             set.nice != 0,
             set.policy != Policy::Other,
             set.slice_us.is_some(),
+            set.clamp.is_some(),
             ![0, ROUND_MS].contains(&set.at_ms),
             set.change.as_ref().is_some_and(|change| change.at_ms != ROUND_MS),
             set.cgroup.is_some_and(|own| own.weight.is_some_and(|weight| weight != ROUND_WEIGHT)),
@@ -41,9 +42,11 @@ pub fn size(case: &Case) -> (u32, usize, u32, u32) {
             set.cgroup.is_some_and(|own| own.outer.is_some()),
             set.change.as_ref().is_some_and(|change| change.nice != set.nice),
             later_count(set).is_some(),
+            set.change.as_ref().is_some_and(|change| change.policy.is_some()),
+            set.change.as_ref().is_some_and(|change| change.slice_us.is_some()),
         ];
-        let later = set.change.as_ref().and_then(|change| change.cpus.as_ref());
-        let later = later.filter(|_| later_count(set).is_none() || moves(set));
+        let later = set.change.as_ref().filter(|change| set.moves(change));
+        let later = later.and_then(|change| change.cpus.as_ref());
         let cpus: u32 = set.cpus.iter().chain(later).map(|cpus| cpus.len() as u32).sum();
         let fewest = later_count(set).map_or(0, |later| later.min(set.count));
         is_given.iter().map(|given| u32::from(*given)).sum::<u32>() + cpus + fewest
@@ -57,10 +60,6 @@ pub fn size(case: &Case) -> (u32, usize, u32, u32) {
 
 fn later_count(tasks: &Tasks) -> Option<u32> {
     tasks.change.as_ref()?.count
-}
-
-fn moves(tasks: &Tasks) -> bool {
-    tasks.change.as_ref().is_some_and(|change| change.cpus != tasks.cpus)
 }
 
 pub struct Shrinker {
@@ -131,8 +130,12 @@ fn smaller(case: &Case) -> Vec<Case> {
             all.push(less);
         }
     }
-    // CPUs may not go that some tasks have alone.
-    all.retain(|less| size(less) < size(case) && less.clone().with_possible_offline() == *less);
+    // CPUs may not go that some tasks have alone, and a chain has two ends.
+    let is_possible = |less: &Case| {
+        let are_enough = less.sets.iter().all(|set| set.count >= set.min_count());
+        are_enough && less.clone().with_possible_offline() == *less
+    };
+    all.retain(|less| size(less) < size(case) && is_possible(less));
     all
 }
 
@@ -150,8 +153,12 @@ fn simpler(tasks: &Tasks) -> Vec<Tasks> {
     let mut add = |change: &dyn Fn(&mut Tasks)| {
         let mut less = tasks.clone();
         change(&mut less);
-        let count = less.count;
-        less.change.iter_mut().for_each(|own| own.count = own.count.filter(|own| *own != count));
+        let (count, policy, slice_us) = (less.count, less.policy, less.slice_us);
+        less.change.iter_mut().for_each(|own| {
+            own.count = own.count.filter(|own| *own != count);
+            own.policy = own.policy.filter(|own| *own != policy);
+            own.slice_us = own.slice_us.filter(|own| Some(*own) != slice_us);
+        });
         all.push(less);
     };
     for count in fewer_tasks(tasks.count) {
@@ -166,6 +173,7 @@ fn simpler(tasks: &Tasks) -> Vec<Tasks> {
     add(&|less| less.nice = 0);
     add(&|less| less.policy = Policy::Other);
     add(&|less| less.slice_us = None);
+    add(&|less| less.clamp = None);
     add(&|less| less.cgroup = None);
     for cpus in fewer(&tasks.cpus) {
         add(&|less| less.cpus = cpus.clone());
@@ -176,12 +184,16 @@ fn simpler(tasks: &Tasks) -> Vec<Tasks> {
     add(&|less| {
         (less.cpus, less.nice, less.change) = (change.cpus.clone(), change.nice, None);
         less.count = change.count.unwrap_or(less.count);
+        less.policy = change.policy.unwrap_or(less.policy);
+        less.slice_us = change.slice_us.or(less.slice_us);
     });
+    add(&|less| less.change = Some(Change { policy: None, ..change.clone() }));
+    add(&|less| less.change = Some(Change { slice_us: None, ..change.clone() }));
     let mut simpler =
         vec![(0, 0, change.cpus.clone()), (tasks.nice, tasks.nice, change.cpus.clone())];
     add(&|less| less.change = Some(Change { at_ms: ROUND_MS, ..change.clone() }));
+    simpler.push((tasks.nice, change.nice, tasks.cpus.clone()));
     if let Some(count) = change.count {
-        simpler.push((tasks.nice, change.nice, tasks.cpus.clone()));
         for count in once(None).chain(fewer_tasks(count).map(Some)) {
             add(&|less| less.change = Some(Change { count, ..change.clone() }));
         }
@@ -318,7 +330,8 @@ fn fewer(cpus: &Option<CpuSet>) -> Vec<Option<CpuSet>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hunt::testing::tasks;
+    use crate::hunt::case::Clamp;
+    use crate::hunt::testing::{change, tasks};
     use crate::hunt::{Generator, Machine};
 
     const MACHINE: Machine = Machine { cpus: 4, llcs: 2, nodes: 1, threads: 1 };
@@ -360,7 +373,7 @@ mod tests {
         let real_time = Tasks { policy: Policy::Fifo, count: 2, ..tasks() };
         assert_eq!(machines("4x2", real_time), "4x1", "it leaves a CPU");
         let set = |cpu: u32| Some([cpu].into_iter().collect::<CpuSet>());
-        let change = Change { at_ms: 300, cpus: set(1), nice: 0, count: None };
+        let change = Change { at_ms: 300, cpus: set(1), ..change() };
         let held = Tasks { cpus: set(2), change: Some(change), ..tasks() };
         assert_eq!(machines("4x2", held), "4x1", "CPUs 1 and 2 have to stay");
         assert_eq!(machines("4x2n2", tasks()), "2x2n2, 4x2", "a cache is a node");
@@ -448,6 +461,32 @@ mod tests {
             "3 tasks on any CPU, from 500 ms on 1 of them"
         );
         assert_eq!(shrunk(&|before, after| before.max(after) > 2), "3 tasks on any CPU");
+    }
+
+    #[test]
+    fn changed_policies_and_slices_clamps_and_chains_shrink_to_what_the_fault_needs() {
+        let change = Change { policy: Some(Policy::Batch), slice_us: Some(100), ..change() };
+        let clamp = Some(Clamp::AtLeast);
+        let set = Tasks { load: Load::Chain, count: 4, clamp, change: Some(change), ..tasks() };
+        let case = Case { sets: vec![set], offline: None };
+        let shrunk = |breaks: &dyn Fn(&Tasks) -> bool| {
+            shrink(case.clone(), |case| breaks(&case.sets[0])).0.to_string()
+        };
+        let later = |set: &Tasks| set.change.clone();
+        for (words, breaks) in [
+            ("1 task", &(|_: &Tasks| true) as &dyn Fn(&Tasks) -> bool),
+            ("2 tasks that wake each other, one after each 200 us", &|own| own.load == Load::Chain),
+            ("1 task, uclamp-min 80%", &|own| own.clamp.is_some()),
+            ("1 task, from 500 ms on under policy batch", &|own| {
+                later(own).is_some_and(|own| own.policy.is_some())
+            }),
+            ("1 task, from 500 ms on with slices of 100 us", &|own| {
+                later(own).is_some_and(|own| own.slice_us.is_some())
+            }),
+            ("1 task, policy batch", &|own| own.policy == Policy::Batch || later(own).is_some()),
+        ] {
+            assert_eq!(shrunk(breaks).replace(" on any CPU", ""), words);
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::model::{
     WorkerResult, WorkerSet, WorkerWindow,
 };
 
-use super::case::{Load, Policy, Tasks};
+use super::case::{Change, Load, Policy, Tasks};
 use super::seen::Seen;
 
 const WINDOW_NS: u64 = 100_000_000;
@@ -22,11 +22,17 @@ pub fn tasks() -> Tasks {
         nice: 0,
         policy: Policy::Other,
         slice_us: None,
+        clamp: None,
         at_ms: 0,
         for_ms: None,
         cgroup: None,
         change: None,
     }
+}
+
+/// A change after half a second to any CPU.
+pub fn change() -> Change {
+    Change { at_ms: 500, cpus: None, nice: 0, count: None, policy: None, slice_us: None }
 }
 
 pub fn cell(sets: &[(&str, &str, u32)]) -> Cell {

@@ -67,7 +67,8 @@ fn limited(seen: &Seen, cgroup: usize) -> Option<Limited> {
         used_ns: tasks.iter().copied().map(used_ns).sum(),
         possible_ns: reachable_ns.min((limit * time_ns as f64) as u64),
         left_ns: (time_ns * reach.len() as u64).saturating_sub(there_ns),
-        is_steady: there.iter().all(is_steady),
+        // Children come and go.
+        is_steady: there.iter().all(|task| is_steady(task) && !seen.tasks[*task].forks),
         limit,
         tasks,
     })
@@ -165,6 +166,14 @@ mod tests {
         rests(&mut seen, 0);
         let found = Bandwidth.judge(&seen).unwrap();
         assert_eq!((found.is_broken(), found.tasks), (true, vec![1]));
+    }
+
+    #[test]
+    fn children_of_a_task_may_have_had_the_time() {
+        let mut seen = limited(&[[12, 12, 60]; 20]);
+        assert!(Bandwidth.judge(&seen).unwrap().is_broken());
+        seen.tasks[2].forks = true;
+        assert!(!Bandwidth.judge(&seen).unwrap().is_broken());
     }
 
     #[test]

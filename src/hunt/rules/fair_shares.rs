@@ -3,8 +3,8 @@
 //! proportional shares are what nice values and cpu.weight promise (sched(7), cgroup-v2.rst). Tolerance: a factor of 3,
 //! as the balancer evens loads of CPUs out, not shares of tasks, and more where some task has less than its share in
 //! every placement in which none moves; entitlements below a twentieth of a CPU are not judged. A task that sleeps
-//! wants what it got. Not judged: real-time tasks, which take turns in no way, tasks that yield, tasks next to real-time
-//! ones with several CPUs, and a second in which tasks come or go.
+//! wants what it got, and one that forks a CPU with its child. Not judged: real-time tasks, which take turns in no way,
+//! tasks that yield, tasks next to real-time ones with several CPUs, and a second in which tasks come or go.
 
 use crate::analysis::SchedPriority;
 use crate::hunt::contract::{Judgement, Rule};
@@ -47,7 +47,9 @@ fn competing(seen: &Seen, got: &[Option<f64>]) -> Vec<(Vec<usize>, CompetingSet)
         let first = &seen.tasks[*tasks.first()?];
         let worker = |task: &usize| {
             let got = got[*task].unwrap_or_default();
-            let want = if seen.tasks[*task].never_sleeps { 1.0 } else { got };
+            let task = &seen.tasks[*task];
+            // A child that nobody sees wants what its parent lacks.
+            let want = if task.never_sleeps || task.forks { 1.0 } else { got };
             Competitor { want: Reading::Known(want), got: Reading::Known(got), rate: unknown() }
         };
         let set = CompetingSet {
@@ -170,6 +172,19 @@ mod tests {
         assert!(!judge([50, 50, 50, 50]).0);
         assert!(!judge([70, 70, 40, 20]).0, "the balancer evens out loads of CPUs");
         assert_eq!(judge([80, 60, 45, 15]), (true, vec![3]));
+    }
+
+    #[test]
+    fn children_of_a_task_may_have_its_share() {
+        let judge = |forks: bool| {
+            let mut seen = seen(1, &[("spins", "0", 1), ("forks", "0", 3)], &[[24, 8, 8, 8]; 20]);
+            for task in &mut seen.tasks[1..] {
+                (task.never_sleeps, task.forks) = (false, forks);
+            }
+            FairShares.judge(&seen).unwrap().is_broken()
+        };
+        assert!(judge(false), "it has 24 of 76 ms that the others leave");
+        assert!(!judge(true), "it has a quarter, next to three with a child each");
     }
 
     #[test]

@@ -3,9 +3,9 @@
 //! `get_sd_balance_interval` of fair.c), and moves even a running task after `cache_nice_tries` + 3 passes in vain:
 //! 80 ms in a domain of 8 CPUs. Tolerance: a quarter of a CPU for 500 ms. The CPU time of a window is compared with the
 //! largest that its runnable tasks can have on their CPUs, a maximum flow. As much may idle as tasks with locks and
-//! barriers sleep: for less than a millisecond each time, for which an idle CPU asks no balancer
-//! (`sched_balance_newidle` of fair.c). Not judged: tasks next to real-time ones with several CPUs, which the kernel does
-//! not move to make room for lower classes.
+//! barriers and in chains sleep: for less than a millisecond each time, for which an idle CPU asks no balancer
+//! (`sched_balance_newidle` of fair.c); and as those that fork, whose children have that time. Not judged: tasks next to
+//! real-time ones with several CPUs, which the kernel does not move to make room for lower classes.
 
 use crate::hunt::contract::{Judgement, Rule};
 use crate::hunt::flow::max_flow;
