@@ -129,15 +129,15 @@ impl Generator {
     /// The first set is there all the time: a rule needs somebody to look at.
     fn tasks(&mut self, is_first: bool, groups: &[Group]) -> Tasks {
         let is_plain = |own: &mut Generator, one_in: u32| own.below(one_in) > 0;
-        let load = match self.below(18) {
+        let load = match self.below(20) {
             0 | 1 if !is_first => Load::Burnwait,
-            2..=4 if !is_first => Load::Nap,
-            5 if !is_first => Load::Barrier,
-            6 if !is_first => Load::Yield,
-            7 if !is_first => Load::Lock,
-            8 if !is_first => Load::InheritingLock,
-            9 | 10 if !is_first => Load::Chain,
-            11 if !is_first => Load::Fork,
+            2..=5 if !is_first => Load::Nap,
+            6 if !is_first => Load::Barrier,
+            7 if !is_first => Load::Yield,
+            8 if !is_first => Load::Lock,
+            9 if !is_first => Load::InheritingLock,
+            10 | 11 if !is_first => Load::Chain,
+            12 if !is_first => Load::Fork,
             _ => Load::Spin,
         };
         let nice = if is_plain(self, 5) { 0 } else { self.nice() };

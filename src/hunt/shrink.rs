@@ -176,7 +176,12 @@ fn simpler(tasks: &Tasks) -> Vec<Tasks> {
     add(&|less| less.clamp = None);
     add(&|less| less.cgroup = None);
     for cpus in fewer(&tasks.cpus) {
-        add(&|less| less.cpus = cpus.clone());
+        add(&|less| {
+            // Tasks that stay where they are do so with fewer CPUs.
+            let stays = less.change.iter_mut().filter(|change| change.cpus == tasks.cpus);
+            stays.for_each(|change| change.cpus = cpus.clone());
+            less.cpus = cpus.clone();
+        });
     }
     let Some(change) = &tasks.change else { return all };
     add(&|less| less.change = None);
