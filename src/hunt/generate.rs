@@ -394,7 +394,7 @@ mod tests {
         let later = |set: &Tasks| set.change.as_ref().and_then(|change| change.count).is_some();
         let more = sets.iter().filter(|set| set.max_count() > set.count).count();
         let fewer = sets.iter().filter(|set| later(set)).count() - more;
-        assert!(30 * more > sets.len() && 30 * fewer > sets.len(), "{more} and {fewer}");
+        assert!(40 * more > sets.len() && 40 * fewer > sets.len(), "{more} and {fewer}");
         assert!(!sets.iter().any(|set| later(set) && set.load == Load::Barrier));
         assert!(sets.iter().any(|set| later(set) && set.load == Load::InheritingLock));
         let naps = sets.iter().filter(|set| set.load == Load::Nap).count();
