@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::Value;
 
@@ -143,7 +144,8 @@ fn a_step_moves_its_thread_to_a_cgroup_and_back() {
          steps = [\"cgroup tg1/tg11\", \"sleep 50ms\", \"cgroup /\", \"sleep 50ms\", \"cgroup tg2\", \"sleep 50ms\"]\n\
          [cgroup.tg1.tg11]\n[cgroup.tg2]\n",
     );
-    let mut running = home.command("run ./plan.toml").spawn().unwrap();
+    let mut running = home.command("run ./plan.toml");
+    let mut running = running.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let mut seen = BTreeSet::new();
     while running.try_wait().unwrap().is_none() {
         seen.extend(cgroups_of_threads("itinerant"));

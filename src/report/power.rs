@@ -74,10 +74,14 @@ fn length_advice(advice: &LengthAdvice) -> String {
                 .to_string()
         }
         LengthAdvice::OneWindow { duration_ns } => {
-            let tenth_ms = (duration_ns / 10_000_000).max(10);
+            let hint = match duration_ns / 10_000_000 {
+                // No window is shorter than 10 ms.
+                0 | 1 => "a longer duration".to_string(),
+                tenth_ms => format!("window = \"{}ms\" under [measure]", tenth_ms.max(10)),
+            };
             format!(
-                "no advice: a run of {} has one window, and noise within a run shows from two on; hint: window = \
-                 \"{tenth_ms}ms\" under [measure], and runs of that",
+                "no advice: a run of {} has one window, and noise within a run shows from two on; hint: {hint}, and \
+                 runs of that",
                 show_duration(*duration_ns)
             )
         }
