@@ -122,6 +122,9 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     let kernels: Vec<HuntedKernel> = names.into_iter().map(kernel).collect();
     let output = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
     let arguments = format!("{}, {}, seed {}", shown(&kernels), topologies.join(","), args.seed);
+    if !args.resume {
+        make(&output)?;
+    }
     let mut progress = Progress::open(&output, arguments)?;
     let before = if args.resume { progress.to_go_on()? } else { 0 };
     if args.resume {
@@ -129,7 +132,6 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
         terminal::message(&format!("this goes on after {scenarios}, and draws others"));
     }
     // A folder that cannot be written is an error before anything runs.
-    make(&output)?;
     progress.write(before)?;
     let generator = |machine| {
         let generator = Generator::new(args.seed, before, machine);

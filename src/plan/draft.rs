@@ -256,10 +256,25 @@ impl Draft {
             workers = workers.saturating_add(roles.len());
         }
         if workers > MAX_WORKERS {
-            let why = format!("it has {workers} workers, and one cell at most {MAX_WORKERS}");
-            return Err(Refused { why, hint: None, span: None });
+            return Err(self.too_many(work, workers));
         }
         Ok(())
+    }
+
+    /// The largest `count` is the one to change.
+    fn too_many(&self, work: &Work, workers: usize) -> Refused {
+        let why =
+            |who: &str| format!("{who} has {workers} workers, and one cell at most {MAX_WORKERS}");
+        let most = work.sets.iter().max_by_key(|made| made.max_count());
+        let most = most.and_then(|most| self.sets.iter().find(|set| set.name == most.name));
+        match most.and_then(|set| set.written("count")) {
+            Some(count) => Refused {
+                why: why(&quoted_start(&work.label())),
+                hint: Some("a smaller `count`".to_string()),
+                span: Some(count.span.clone()),
+            },
+            None => Refused { why: why("it"), hint: None, span: None },
+        }
     }
 
     /// For each set in the foreground, the axes that its solo runs also have: all that change more than its
@@ -345,9 +360,14 @@ impl Set {
         self.changes.knobs().chain([&self.knobs.values])
     }
 
+    /// The key as the plan has it.
+    fn written(&self, key: &str) -> Option<&Written> {
+        self.written.iter().find(|written| written.key == key)
+    }
+
     fn refused(&self, error: &WorkloadError) -> Refused {
         let span = error.place().and_then(|(key, value)| {
-            let written = self.written.iter().find(|written| written.key == key)?;
+            let written = self.written(key)?;
             let item = written.items.iter().find(|(text, _)| Some(text.as_str()) == value);
             Some(item.map_or(&written.span, |(_, span)| span).clone())
         });

@@ -434,7 +434,7 @@ fn wrong_workloads() {
         ),
         (
             "count = 100000\nthreads = 2",
-            &["2:1: `web` cannot be run: it has 200000 workers, and one cell at most 100000"],
+            &["4:9: `web` has 200000 workers, and one cell at most 100000"],
         ),
         (
             "Threads = 1\ncache = 2",
