@@ -1165,7 +1165,7 @@ fn a_hunt_finds_each_wrong_scheduler_and_keeps_its_case_when_it_is_interrupted()
     let confirmed = stdout(&output.unwrap());
     assert!(unwrapped(&confirmed).contains(&counted), "{counted}: {confirmed}");
     let nothing = ["hunt", "--scx", "bad", "--seed", "2", "-o", "bad", "--resume"];
-    let output = ended(&mut schedlab(laboratory.0.path(), &nothing), 2);
+    let output = ended(schedlab(laboratory.0.path(), &nothing), 2);
     assert!(stderr(&output).contains("no hunt of debian:6.18 with bad, "), "{output:?}");
     let console = fs::read_to_string(laboratory.path("stray/hunt-1.log")).unwrap();
     assert!(console.contains("schedlab_stray\" disabled"), "{console}");
