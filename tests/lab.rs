@@ -603,6 +603,7 @@ fn a_machine_larger_than_the_limit_is_booted_each_time_and_a_plan_says_so() {
     assert_eq!(said.matches(limit).count(), 1, "two states, one message: {said}");
     assert_eq!(laboratory.outcomes()[0].0, "done");
     assert!(laboratory.shows(&["cache"]).contains("booted machines  0 "));
+    fs::remove_file(laboratory.path("events")).unwrap();
     run.arg("--again");
     let output = ended(run.env("SCHEDLAB_MACHINES", "0"), 0);
     assert!(!stderr(&output).contains("is not kept"), "{}", stderr(&output));
