@@ -356,7 +356,8 @@ impl Tasks {
                 "use = \"steps\"\nsteps = [\"burn 200us\", \"lock set{at}\", \"signal set{at}\", \
                  \"wait set{at} set{at}\", \"unlock set{at}\"]"
             ),
-            Load::Fork => "use = \"forkexec\"\nhow = \"fork\"".to_string(),
+            // Threads would share the lock of their memory with the one that measures, also while a fork waits for a CPU.
+            Load::Fork => "use = \"forkexec\"\nhow = \"fork\"\nworkers = \"processes\"".to_string(),
         };
         let mut line = |line: String| text.push_str(&format!("{line}\n"));
         line(format!("\n[[workload.set]]\nname = \"set{at}\"\n{load}\ncount = {}", self.count));
