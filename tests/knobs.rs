@@ -135,7 +135,7 @@ fn cgroups_of_threads(name: &str) -> BTreeSet<String> {
     paths.map(|own| own.split_once('/').map_or("/", |(_, path)| path).to_string()).collect()
 }
 
-/// Half of the time in each of two cgroups and in the run's own, where another thread sees it.
+/// Another thread sees it in the cgroup and in that of the run.
 #[test]
 fn a_step_moves_its_thread_to_a_cgroup_and_back() {
     let home = Home::with_plan(

@@ -108,6 +108,15 @@ impl TryArgs {
         LabRequest { kernel, ..self.lab.request() }
     }
 
+    /// The request to measure its plan with these kernels.
+    pub fn plan_request(&self, kernels: &[KernelVariant]) -> Result<Request, Failure> {
+        let plan = session::load(&self.plan)?;
+        // Its errors are those of the file, whose lines the text with kernels does not have.
+        plan.check()?;
+        let text = plan::with_kernels(&plan.text, kernels, self.seeds)?;
+        Ok(self.request(PlanText { text, ..plan }))
+    }
+
     /// The request to measure a plan of kernels in the lab.
     pub fn request(&self, plan: PlanText) -> Request {
         Request {
@@ -141,11 +150,7 @@ impl TryArgs {
 
 pub fn run(args: &TryArgs) -> Result<(), Failure> {
     let asked = Asked::from_args(args)?;
-    let plan = session::load(&args.plan)?;
-    // Its errors are those of the file, whose lines the text with kernels does not have.
-    plan.check()?;
-    let text = plan::with_kernels(&plan.text, &asked.variants(), args.seeds)?;
-    let request = args.request(PlanText { text, ..plan });
+    let request = args.plan_request(&asked.variants())?;
     // Errors are reported before the compiler runs.
     session::check(&request)?;
     args.output.check_file(args.patches.iter().map(PathBuf::as_path))?;

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use crate::analysis::Analysis;
 use crate::analysis::bisect::{self, Found, MAX_LOOKS, Mark};
 use crate::backend::lab::kernel::Cache;
-use crate::backend::lab::kernel::build::history::{self, Commit};
+use crate::backend::lab::kernel::build::history::{self, Commit, Left};
 use crate::backend::lab::kernel::build::{Base, BuildError, Request, trial_name};
 use crate::model::Unit;
 use crate::plan::{self, KernelVariant};
@@ -22,8 +22,8 @@ use super::trial_case::CaseRuns;
 use super::{Failure, catch_termination, kernel_build, table, terminal};
 use crate::report::numbers::counted;
 
-const GOOD: &str = "good";
-const BAD: &str = "bad";
+pub const GOOD: &str = "good";
+pub const BAD: &str = "bad";
 const COMMIT: &str = "commit";
 const DIGEST: usize = 12;
 const TITLE_COLUMNS: usize = 100;
@@ -63,17 +63,28 @@ pub fn run(args: &TryArgs, tree: &Path, ends: &[String]) -> Result<(), Failure> 
     };
     let stop = &*catch_termination()?;
     let (good, bad) = (history::commit(tree, good, stop)?, history::commit(tree, bad, stop)?);
+    between(tree, &good, &bad, stop)?;
+    let bisection = Bisection { args, tree, cache: Cache::open()?, stop };
+    match &args.case {
+        Some(case) => by_case(&bisection, case, [&good, &bad]),
+        None => by_metric(&bisection, [&good, &bad]),
+    }
+}
+
+/// The commits between both ends, of which there is one at least.
+pub fn between(
+    tree: &Path,
+    good: &Commit,
+    bad: &Commit,
+    stop: &AtomicBool,
+) -> Result<Left, Failure> {
     let left = history::left(tree, std::slice::from_ref(&good.id), &bad.id, &[], stop)?;
     if left.commits == 0 {
         let (good, bad) = (part(&good.id), part(&bad.id));
         let text = format!("no commit lies between {good} and {bad}");
         return Err(Failure::usage(text, "the good revision is the older one: --bisect GOOD BAD"));
     }
-    let bisection = Bisection { args, tree, cache: Cache::open()?, stop };
-    match &args.case {
-        Some(case) => by_case(&bisection, case, [&good, &bad]),
-        None => by_metric(&bisection, [&good, &bad]),
-    }
+    Ok(left)
 }
 
 /// The commit that brought or removed a case.
@@ -193,6 +204,10 @@ struct Measured<'a> {
     unit: Unit,
 }
 
+pub fn variant_of(name: &'static str, kernel: &str) -> KernelVariant {
+    KernelVariant { name, kernel: kernel.to_string(), kernel_args: None }
+}
+
 impl Measured<'_> {
     /// A kernel against the good one, in one workload or in all.
     fn measure(
@@ -202,11 +217,6 @@ impl Measured<'_> {
         workload: Option<&str>,
         seeds: u32,
     ) -> Result<Analysis, Failure> {
-        let variant_of = |name, kernel: &str| KernelVariant {
-            name,
-            kernel: kernel.to_string(),
-            kernel_args: None,
-        };
         let kernels = [variant_of(GOOD, &self.good), variant_of(variant, kernel)];
         let text = plan::with_kernels(&self.plan.text, &kernels, Some(seeds))?;
         let text = match workload {

@@ -10,10 +10,11 @@ use crate::model::{Plan, clean, show_duration};
 use crate::plan;
 use crate::report::numbers::counted;
 use crate::report::rough_time;
-use crate::session::{self, PlanText};
+use crate::session;
 
 use super::hunt_confirm::load_case;
 use super::trial::{Asked, TryArgs};
+use super::trial_bisect::{self, BAD, GOOD};
 use super::{Failure, catch_termination, table, trial_case};
 
 pub fn run(args: &TryArgs) -> Result<(), Failure> {
@@ -53,7 +54,7 @@ fn bisected(tree: &Path, ends: &[String], lines: &mut Vec<String>) -> Result<u32
         return Err(Failure::usage("--bisect takes two revisions", "--bisect v6.12 HEAD"));
     };
     let (good, bad) = (history::commit(tree, good, &stop)?, history::commit(tree, bad, &stop)?);
-    let left = history::left(tree, std::slice::from_ref(&good.id), &bad.id, &[], &stop)?;
+    let left = trial_bisect::between(tree, &good, &bad, &stop)?;
     let steps = u64::BITS - (left.commits.saturating_sub(1) as u64).leading_zeros();
     lines.push(format!("good: {} {}", good.id, good.title));
     lines.push(format!("bad: {} {}", bad.id, bad.title));
@@ -78,14 +79,13 @@ fn of_case(args: &TryArgs, case: &str, kernels: u32) -> Result<String, Failure> 
 
 /// With `--bisect` of the ends alone: a step has one workload.
 fn of_plan(args: &TryArgs) -> Result<String, Failure> {
-    let PlanText { name, text, rt_app } = session::load(&args.plan)?;
-    let (text, kernels) = match args.bisect {
-        Some(_) => (text, 2),
-        None => (plan::with_kernels(&text, &Asked::from_args(args)?.variants(), args.seeds)?, 1),
+    let variants = match args.bisect {
+        Some(_) => [GOOD, BAD].map(|end| trial_bisect::variant_of(end, end)).to_vec(),
+        None => Asked::from_args(args)?.variants().to_vec(),
     };
-    let plan = session::check(&args.request(PlanText { name, text, rt_app }))?;
-    let seeds = args.seeds.unwrap_or(plan.lab.seeds);
-    let runs = kernels * plan::cells(&plan).len() as u64 * u64::from(seeds);
+    let plan = session::check(&args.plan_request(&variants)?)?;
+    let seeds = plan.lab.seeds;
+    let runs = plan::cells(&plan).len() as u64 * u64::from(seeds);
     let ends = if args.bisect.is_some() { " of both ends" } else { "" };
     let (seeds, runs) = (counted(seeds, "seed"), runs_words(runs, &plan));
     Ok(format!("plan {} with {seeds}{ends}: {runs}", args.plan))

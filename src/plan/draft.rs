@@ -9,13 +9,13 @@ use toml::de::DeValue;
 
 use crate::model::{
     Advice, Cgroup, CgroupPath, Measure, Offline, Params, Phase, Placement, Value, Variant, Work,
-    WorkerKind, WorkerSet,
+    WorkerKind, WorkerSet, cgroup_of_step,
 };
-use crate::workload::{Pool, RUN_CGROUP, Request, STEPS, Speed, Workload, WorkloadError};
+use crate::workload::{Pool, Request, STEPS, Speed, Workload, WorkloadError};
 
 use super::changes::SetChanges;
 use super::error::Faults;
-use super::fields::{AT, CGROUP, FOR, MAX_COUNT, MAX_WORKERS, OPS};
+use super::fields::{AT, FOR, MAX_COUNT, MAX_WORKERS, OPS};
 use super::knobs::Knobs;
 use super::moments::changes_fit;
 use super::offline::{check_affinity, check_work};
@@ -348,11 +348,7 @@ impl Set {
         let steps = self.written.iter().filter(move |own| has_steps && own.key == STEPS);
         let texts = steps.flat_map(|own| &own.items);
         let texts = texts.flat_map(|(text, span)| text.split(',').map(move |one| (one, span)));
-        texts.filter_map(|(text, span)| {
-            let mut words = text.split_whitespace();
-            let path = words.next().filter(|word| *word == CGROUP).and_then(|_| words.next())?;
-            (path != RUN_CGROUP).then_some((path, span))
-        })
+        texts.filter_map(|(text, span)| Some((cgroup_of_step(text)?, span)))
     }
 
     /// Its knobs, and those of its changes in mid-run.

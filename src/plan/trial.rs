@@ -2,6 +2,9 @@
 
 use toml::{Table, Value};
 
+use crate::model::cgroup_of_step;
+use crate::workload::STEPS;
+
 use super::scale::{ChangeError, name_of, table};
 
 /// A kernel of the lab, as a variant.
@@ -61,10 +64,18 @@ pub fn with_workload(text: &str, name: &str) -> Result<String, ChangeError> {
     let sets = works
         .flat_map(|work| all(work, "set").chain(all(work, "background")).chain([work.clone()]));
     let sets = sets.flat_map(|set| all(&set, "change").chain([set]).collect::<Vec<_>>());
-    let of_set = |set: Value| Some(set.get("cgroup")?.as_str()?.split('/').next()?.to_string());
-    let used: Vec<String> = sets.filter_map(of_set).collect();
+    let of_set = |set: Value| {
+        let own = set.get("cgroup").and_then(Value::as_str).map(str::to_string);
+        let steps = all(&set, STEPS).flat_map(|step| {
+            let of_steps = step.as_str().into_iter().flat_map(|text| text.split(','));
+            of_steps.filter_map(cgroup_of_step).map(str::to_string).collect::<Vec<_>>()
+        });
+        own.into_iter().chain(steps).collect::<Vec<_>>()
+    };
+    let used: Vec<String> = sets.flat_map(of_set).collect();
     if let Some(Value::Table(cgroups)) = plan.get_mut("cgroup") {
-        cgroups.retain(|cgroup, _| used.iter().any(|used| used == cgroup));
+        let top = |path: &String| path.split('/').next().map(str::to_string);
+        cgroups.retain(|cgroup, _| used.iter().filter_map(top).any(|used| used == *cgroup));
     }
     toml::to_string(&plan).map_err(|error| ChangeError::new(error.to_string(), "another --plan"))
 }
@@ -128,7 +139,7 @@ mod tests {
         let text = "schema = 1\n[cgroup.a]\nweight = 1\n[cgroup.b]\nweight = 2\n\
             [[workload]]\nuse = \"spin\"\n[[workload]]\nname = \"two\"\n\
             [[workload.set]]\nname = \"x\"\nuse = \"spin\"\ncgroup = \"a\"\n\
-            [[workload.set]]\nname = \"y\"\nuse = \"spin\"\ncgroup = \"b\"\n";
+            [[workload.set]]\nname = \"y\"\nuse = \"steps\"\nsteps = [\"cgroup b, burn 1ms\"]\n";
         for (name, cgroups) in [("spin", 0), ("two", 2)] {
             let text = with_workload(text, name).unwrap();
             let plan = plan::parse("p", &text, None, Default::default()).unwrap();

@@ -6,7 +6,7 @@ use super::Options;
 use super::layout::{Align, Page, Table, Tone, clean};
 use super::numbers::{counted, percent};
 use super::phrases::{self, floor_percent};
-use crate::analysis::{LengthAdvice, MetricPower, NotKnown, Power, RunLength};
+use crate::analysis::{LengthAdvice, MetricPower, NotKnown, Power, RunLength, WorkPower};
 use crate::model::show_duration;
 use crate::stats::Rounds;
 
@@ -68,6 +68,11 @@ fn length_advice(advice: &LengthAdvice) -> String {
             "{} is right: by throughput, no other length makes intervals 5 % narrower after the same time",
             show_duration(*planned_ns)
         ),
+        LengthAdvice::LacksSamples { planned_ns } => format!(
+            "a p99 takes a longer duration: some runs of {} have too few samples of it; by throughput, no other length \
+             makes intervals 5 % narrower",
+            show_duration(*planned_ns)
+        ),
         LengthAdvice::Turns => {
             "no advice: variants take turns inside one run, and the numbers above are those of \
                                 turns, so no run of one variant has a length of its own"
@@ -98,8 +103,8 @@ fn better_length(length: &RunLength) -> String {
     let [planned, best] = [length.planned_ns, length.best_ns].map(show_duration);
     let limit = if length.needs_samples { "; shorter ones lack samples for a p99" } else { "" };
     format!(
-        "by the throughput of {}, runs differ by {between}, seconds within a run by {within}: with duration = \"{best}\" in [[workload]], \
-         not {planned}, intervals are {:.2} times as wide after the same time{limit}",
+        "by the throughput of {}, runs differ by {between}, seconds within a run by {within}: with \
+         duration = \"{best}\" in [[workload]], not {planned}, intervals are {:.2} times as wide after the same time{limit}",
         clean(&length.set),
         length.interval
     )
@@ -210,10 +215,12 @@ fn answer(power: &Power, again: &str, page: &mut Page) {
     let what_decides = match all {
         Rounds::Number(rounds) => format!("{again} --rounds {rounds}"),
         Rounds::MoreThan(_) => {
-            let is_shorter = |advice: &LengthAdvice| matches!(advice, LengthAdvice::Better(length) if length.best_ns < length.planned_ns);
-            let mut advice = power.works.iter().filter_map(|work| work.run_length.as_ref());
+            let is_shorter = |work: &WorkPower| match &work.run_length {
+                Some(LengthAdvice::Better(length)) => length.best_ns < length.planned_ns,
+                _ => false,
+            };
             // Shorter runs, as advised above, take no fewer rounds.
-            let longer = if advice.any(is_shorter) { "" } else { ", or longer runs" };
+            let longer = if power.works.iter().any(is_shorter) { "" } else { ", or longer runs" };
             format!("choose metrics (--metric), or a larger --difference or --margin{longer}")
         }
     };

@@ -327,8 +327,8 @@ fn spreads<'a>(
     (metrics, by_differences)
 }
 
-/// The advice on the length of a work's runs by the windows of those that are stored. In the lab the start of a run costs as
-/// much as seconds of some loads, and runs of one trajectory are no sample.
+/// The advice on the length of a work's runs by the windows of those that are stored. In the lab the start of a run
+/// costs as much as seconds of some loads, and runs of one trajectory are no sample.
 fn advice(
     key: &WorkKey,
     known: &[(&SampledPlan, Vec<WorkSamples>)],
@@ -351,6 +351,10 @@ fn advice(
         })
     });
     let groups: Vec<Vec<&RunWindows>> = groups.collect();
+    // Sets that change in mid-run or are not there all the time have no speed of the whole run.
+    if groups.iter().flatten().all(|run| run.sets.is_empty()) {
+        return None;
+    }
     let duration_ns = plan.plan.duration_ns(&key.cell.work);
     let measure = &plan.plan.measure;
     let window_ns = measure.window_ns.min(duration_ns);

@@ -22,6 +22,10 @@ pub enum LengthAdvice {
     AsPlanned {
         planned_ns: u64,
     },
+    /// Some runs have too few samples for a p99, and no length that was seen has them.
+    LacksSamples {
+        planned_ns: u64,
+    },
     /// Variants take turns inside one run.
     Turns,
     /// The noise within a run shows from two windows on.
@@ -102,7 +106,10 @@ pub fn run_length(groups: &[Vec<&RunWindows>], times: Times, samples_needed: u64
     let found = best(min_ns).map(|best_ns| (best_ns, width(best_ns)));
     let Some((best_ns, interval)) = found.filter(|(_, interval)| *interval <= 1.0 - MIN_GAIN)
     else {
-        return LengthAdvice::AsPlanned { planned_ns };
+        return match fewest {
+            Some(fewest) if fewest < samples_needed => LengthAdvice::LacksSamples { planned_ns },
+            _ => LengthAdvice::AsPlanned { planned_ns },
+        };
     };
     LengthAdvice::Better(RunLength {
         set: set.to_string(),
@@ -248,6 +255,10 @@ mod tests {
             advice(&runs(0.052, 0.015, Some(400)), TIMES),
             LengthAdvice::AsPlanned { planned_ns: TIMES.duration_ns },
             "the planned length has hardly enough"
+        );
+        assert_eq!(
+            advice(&runs(0.052, 0.015, Some(10)), TIMES),
+            LengthAdvice::LacksSamples { planned_ns: TIMES.duration_ns }
         );
     }
 

@@ -159,7 +159,7 @@ pub fn gather<'a>(
     let sides = works.iter_mut().flat_map(|work| &mut work.sides).flatten();
     for series in sides.flat_map(|side| &mut side.series) {
         series.cell.values.sort_unstable_by_key(|(round, _)| *round);
-        // They stay while all is judged.
+        // The values stay in memory while all is judged.
         series.cell.values.shrink_to_fit();
         series.cell.unknown.sort_unstable_by_key(|(round, _)| *round);
     }

@@ -72,7 +72,8 @@ pub use nodes::{json_nodes, json_objects};
 pub use output::{OUTPUT_UNITS, OutputMetric, OutputPlace};
 pub use plan::{
     Cell, LookRule, Measure, MemoryPlacement, Offline, PLAN_SCHEMA, Phase, Placement, Plan, RunKey,
-    SOLO, SetChange, Variant, Work, WorkerKind, WorkerSet, merged_knobs, solo_name, solo_names,
+    SOLO, SetChange, Variant, Work, WorkerKind, WorkerSet, cgroup_of_step, merged_knobs, solo_name,
+    solo_names,
 };
 pub use poolname::{MAX_POOL_NAME_BYTES, PoolName, PoolNameError};
 pub use probe::{

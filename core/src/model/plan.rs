@@ -469,13 +469,24 @@ pub fn solo_names<'w>(works: impl IntoIterator<Item = &'w Work>) -> impl Iterato
     sets.map(|(of, set)| solo_name(&of.name, &set.name))
 }
 
+/// The cgroup that a step moves its worker to, as it is written: `web/front`, or `/`.
+pub fn cgroup_of_step(step: &str) -> Option<&str> {
+    let mut words = step.split_whitespace();
+    words.next().filter(|word| *word == "cgroup").and_then(|_| words.next())
+}
+
 impl WorkerSet {
     /// Whether steps of its workers move them to other cgroups.
     pub fn moves_by_steps(&self) -> bool {
-        let steps = self.params.get("steps").and_then(Value::as_list).unwrap_or_default();
-        let mut texts = steps.iter().filter_map(Value::as_text).flat_map(|text| text.split(','));
-        self.workload == "steps"
-            && texts.any(|text| text.split_whitespace().next() == Some("cgroup"))
+        self.steps().any(|step| cgroup_of_step(step).is_some())
+    }
+
+    /// The steps of its workers, where its workload is that of steps.
+    pub fn steps(&self) -> impl Iterator<Item = &str> {
+        let own = self.params.get("steps").filter(|_| self.workload == "steps");
+        let texts = own.and_then(Value::as_list).unwrap_or_default();
+        let texts = texts.iter().filter_map(Value::as_text);
+        texts.flat_map(|text| text.split(',').map(str::trim))
     }
 
     /// The largest number of workers at any moment.

@@ -42,16 +42,24 @@ impl BenchFile<'_> {
         let count = self.plan.runs.len();
         let cpus = thread::available_parallelism().map_or(1, usize::from);
         let share = count.div_ceil(cpus).max(MIN_SHARE);
-        let part = |first: usize| {
+        let part = &|first: usize| {
             let runs = first..count.min(first + share);
             runs.map(|index| self.run_figures(index, averages)).collect::<Result<Vec<_>, _>>()
         };
         thread::scope(|scope| {
-            let parts = (0..count).step_by(share);
-            let parts: Vec<_> = parts.map(|first| scope.spawn(move || part(first))).collect();
-            let mut runs = Vec::with_capacity(count);
-            for part in parts {
-                runs.extend(part.join().unwrap_or_else(|panic| panic::resume_unwind(panic))?);
+            let spawn = |first| {
+                let thread = thread::Builder::new().spawn_scoped(scope, move || part(first));
+                (first, thread)
+            };
+            let others: Vec<_> = (share..count).step_by(share).map(spawn).collect();
+            let mut runs = part(0)?;
+            for (first, thread) in others {
+                // Where there is no thread to be had, this one reads on.
+                let found = thread.map_or_else(
+                    |_| part(first),
+                    |thread| thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic)),
+                );
+                runs.extend(found?);
             }
             Ok(runs)
         })

@@ -122,7 +122,7 @@ pub fn int(node: &Node, key: &str, min: i64, max: i64, faults: &mut Faults) -> O
         }
         Json::Number(value) => {
             let message = format!("{} takes a whole number, not {value}", quoted_start(key));
-            faults.refuse(&node.span, message, "not whole", "times are in microseconds: 1500")
+            faults.refuse(&node.span, message, "not whole", "a whole number, as 1500")
         }
         _ => wrong(node, key, "a whole number", faults),
     }

@@ -481,6 +481,10 @@ fn steps_move_workers_to_cgroups_of_the_plan() {
             ),
             "a step moves its worker, and the cgroup `a` has CPUs of its own",
         ),
+        (
+            steps("\"cgroup /\", \"burn 1ms\"", "cgroup = \"a\"\n[cgroup]\na.cpus = \"0\""),
+            "a step moves its worker, and the cgroup `a` has CPUs of its own",
+        ),
         (steps("\"burn 1ms\"", "[cgroup.a]"), "no worker set is in the cgroup `a`"),
     ];
     for (text, expected) in wrong {

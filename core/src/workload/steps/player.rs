@@ -473,7 +473,7 @@ impl<'a, M: Machine> Player<'a, M> {
             .map_err(|source| WorkloadError::system(format!("move to CPUs {cpus}"), source))
     }
 
-    /// By 0 the calling thread is meant: the kernel then need not hold up forks and exits of all others.
+    /// 0 names the calling thread. The kernel moves it without holding up forks and exits of all others.
     fn enter(&self, cgroup: usize) -> Result<(), WorkloadError> {
         let entered = self.cgroups[cgroup].iter().try_for_each(|mut file| file.write_all(b"0"));
         entered.map_err(|source| {
