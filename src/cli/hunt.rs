@@ -135,11 +135,9 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     progress.write(before)?;
     let generator = |machine| {
         let generator = Generator::new(args.seed, before, machine);
-        match () {
-            () if scx.is_some() => generator.for_sched_ext(),
-            () if has_clamps => generator.with_slices().with_clamps(),
-            () if has_slices => generator.with_slices(),
-            () => generator,
+        match scx {
+            Some(_) => generator.for_sched_ext(),
+            None => with_knobs(generator, has_slices, has_clamps),
         }
     };
     let mut hunt = Hunt {
@@ -167,6 +165,17 @@ fn check_once(names: &[impl AsRef<str>], why: &str, hint: &str) -> Result<(), Fa
     let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
     let Some((_, name)) = twice else { return Ok(()) };
     Err(Failure::usage(format!("{why}, and `{}` is there twice", clean(name)), hint))
+}
+
+/// A kernel may have either without the other: clamps came in Linux 5.3, slices in 6.12.
+fn with_knobs(mut generator: Generator, has_slices: bool, has_clamps: bool) -> Generator {
+    if has_slices {
+        generator = generator.with_slices();
+    }
+    if has_clamps {
+        generator = generator.with_clamps();
+    }
+    generator
 }
 
 /// Whether tasks can have slices of their own under a kernel of this release.
@@ -448,6 +457,22 @@ mod tests {
             ("custom", false),
         ] {
             assert_eq!(has_slices(release), expected, "{release}");
+        }
+    }
+
+    #[test]
+    fn a_kernel_with_clamps_need_not_have_slices() {
+        for (has_slices, has_clamps) in [(false, false), (true, false), (false, true), (true, true)]
+        {
+            let generator = Generator::new(5, 0, "4x2".parse().unwrap());
+            let mut generator = with_knobs(generator, has_slices, has_clamps);
+            let cases: Vec<Case> = (0..100).map(|_| generator.next_case()).collect();
+            let sets = || cases.iter().flat_map(|case| &case.sets);
+            let mut changes = sets().filter_map(|set| set.change.as_ref());
+            let slices = sets().any(|set| set.slice_us.is_some())
+                || changes.any(|change| change.slice_us.is_some());
+            let clamps = sets().any(|set| set.clamp.is_some());
+            assert_eq!((slices, clamps), (has_slices, has_clamps));
         }
     }
 
