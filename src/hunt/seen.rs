@@ -15,6 +15,7 @@ const STEPS: &str = "steps";
 const YIELD: &str = "yield";
 /// A step that sleeps until another worker's signal. The last signal counts, whoever it woke: a wait is at least as long.
 const WAIT: &str = "wait ";
+const SIGNAL: &str = "signal ";
 /// Workloads whose children have CPU time that nobody counts.
 const FORK: &[&str] = &["forkexec"];
 /// Workloads whose windows have the longest time from a wakeup to its task's CPU.
@@ -64,8 +65,11 @@ pub struct Task {
     pub has_wakeups: bool,
     /// It gives its CPU away, and with it a part of its share.
     pub yields: bool,
-    /// It sleeps for so short that no balancer is asked for the CPU that it leaves.
+    /// It sleeps again and again, at a lock, at a barrier, in a chain or for its child: a CPU may idle meanwhile.
     pub sleeps_briefly: bool,
+    /// It wakes one task of its set and waits to be woken by another one: one of them sleeps at a time, and the others
+    /// that have no CPU wait for one.
+    pub is_in_chain: bool,
     /// While it sleeps, a child of its own wants a CPU.
     pub forks: bool,
     /// The length of its slices.
@@ -176,6 +180,11 @@ impl Seen {
             let times_wakeups = TIME_WAKEUPS.contains(&workload)
                 || steps().any(|step| step.trim_start().starts_with(WAIT));
             let forks = FORK.contains(&workload);
+            let mut waits = steps().filter_map(|step| step.trim().strip_prefix(WAIT));
+            let is_in_chain = waits.any(|wait| {
+                let condition = wait.split_whitespace().next();
+                steps().any(|step| step.trim().strip_prefix(SIGNAL).map(str::trim) == condition)
+            });
             let never_sleeps = NEVER_SLEEP.contains(&workload)
                 || yields && steps().all(|step| stays_awake(step.trim()));
             // Limits are those of fair tasks, and schedulers of sched_ext need not keep them.
@@ -199,6 +208,7 @@ impl Seen {
                 has_wakeups,
                 yields,
                 sleeps_briefly: forks || workload == STEPS && !never_sleeps,
+                is_in_chain,
                 forks,
                 slice_ns: slice.unwrap_or(SLICE_NS),
                 cgroup,
@@ -445,18 +455,23 @@ mod tests {
 
     #[test]
     fn a_chain_has_wakeups_and_children_are_not_seen() {
+        let chain = "burn 1ms, lock l, signal c, wait c l, unlock l";
+        let other = "burn 1ms, lock l, signal d, wait c l, unlock l";
         for (workload, steps, expected) in [
-            ("steps", "burn 1ms, lock l, signal c, wait c l, unlock l", (true, true, false)),
-            ("steps", "lock l, burn 1ms, unlock l", (false, true, false)),
-            ("forkexec", "", (false, true, true)),
-            ("spin", "", (false, false, false)),
+            ("steps", chain, (true, true, true, false)),
+            ("steps", other, (true, true, false, false)),
+            ("steps", "lock l, burn 1ms, unlock l", (false, true, false, false)),
+            ("forkexec", "", (false, true, false, true)),
+            ("spin", "", (false, false, false, false)),
         ] {
             let mut cell = cell(&[("own", "0", 1)]);
             cell.work.sets[0].workload = workload.to_string();
             let steps = Value::List(vec![Value::Text(steps.to_string())]);
             cell.work.sets[0].params.insert("steps".to_string(), steps);
             let task = parts(1, &cell, &[[50]; 4]).swap_remove(0).tasks.swap_remove(0);
-            assert_eq!((task.has_wakeups, task.sleeps_briefly, task.forks), expected, "{workload}");
+            let Task { has_wakeups, sleeps_briefly, is_in_chain, forks, .. } = task;
+            let seen = (has_wakeups, sleeps_briefly, is_in_chain, forks);
+            assert_eq!(seen, expected, "{workload}");
         }
     }
 

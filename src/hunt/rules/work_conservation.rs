@@ -3,9 +3,10 @@
 //! `get_sd_balance_interval` of fair.c), and moves even a running task after `cache_nice_tries` + 3 passes in vain:
 //! 80 ms in a domain of 8 CPUs. Tolerance: a quarter of a CPU for 500 ms. The CPU time of a window is compared with the
 //! largest that its runnable tasks can have on their CPUs, a maximum flow. As much may idle as tasks with locks and
-//! barriers and in chains sleep: for less than a millisecond each time, for which an idle CPU asks no balancer
-//! (`sched_balance_newidle` of fair.c); and as those that fork, whose children have that time. Not judged: tasks next to
-//! real-time ones with several CPUs, which the kernel does not move to make room for lower classes.
+//! barriers lack, which sleep often and for so short that an idle CPU asks no balancer (`sched_balance_newidle` of
+//! fair.c); as those lack that fork, whose children have that time; and a CPU for each set in a chain, of which one task
+//! sleeps at a time: what its others lack they wait for, in the queue of a CPU. Not judged: tasks next to real-time ones
+//! with several CPUs, which the kernel does not move to make room for lower classes.
 
 use crate::hunt::contract::{Judgement, Rule};
 use crate::hunt::flow::max_flow;
@@ -20,9 +21,16 @@ pub struct WorkConservation;
 fn idle_ns(seen: &Seen, window: &SeenWindow) -> u64 {
     let wanted = seen.runnable(window).map(|task| (window.wall_ns(), &seen.tasks[task].cpus));
     let possible_ns = max_flow(wanted, &seen.cpus, window.wall_ns());
+    let mut slept_ns = vec![0; seen.work.sets.len()];
     let sleepers = seen.tasks.iter().zip(&window.readings).filter(|(task, _)| task.sleeps_briefly);
-    let slept_ns = sleepers.map(|(_, own)| own.wall_ns.saturating_sub(own.cpu_ns)).sum::<u64>();
-    possible_ns.saturating_sub(window.used_ns() + slept_ns)
+    for (task, own) in sleepers {
+        let slept = &mut slept_ns[task.set];
+        *slept += own.wall_ns.saturating_sub(own.cpu_ns);
+        if task.is_in_chain {
+            *slept = window.wall_ns().min(*slept);
+        }
+    }
+    possible_ns.saturating_sub(window.used_ns() + slept_ns.iter().sum::<u64>())
 }
 
 /// The CPUs that can have idled for so long: by the CPU time of each task, and the CPUs where it can have had it.
@@ -183,6 +191,22 @@ mod tests {
         };
         assert!(!judge([50, 50, 50, 45, 45]), "60 of 300 ms idle, and they sleep for 110");
         assert!(judge([20, 20, 20, 90, 90]), "60 ms idle, and they sleep for 20");
+    }
+
+    #[test]
+    fn a_chain_has_one_task_that_sleeps_and_the_others_wait_for_a_cpu() {
+        let judge = |is_in_chain: bool, ms: [u64; 7]| {
+            let mut seen = seen(4, &[("spins", "0-3", 4), ("chain", "0", 3)], &[ms; 20]);
+            for task in &mut seen.tasks[4..] {
+                (task.never_sleeps, task.sleeps_briefly) = (false, true);
+                task.is_in_chain = is_in_chain;
+            }
+            WorkConservation.judge(&seen).is_some_and(|found| found.is_broken())
+        };
+        let idle = [60, 60, 60, 60, 10, 10, 10];
+        assert!(judge(true, idle), "130 of 400 ms idle: one sleeps for 100 of them");
+        assert!(!judge(false, idle), "they lack 270");
+        assert!(!judge(true, [70, 70, 70, 70, 10, 10, 10]), "90 ms idle");
     }
 
     #[test]
