@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::backend::lab::kernel;
 use crate::hunt::{WINDOW_MS, registry};
-use crate::model::{Outcome, PlanEnd, clean, show_duration};
+use crate::model::{Outcome, PlanEnd, Value, WorkerSet, clean, show_duration};
 use crate::session::{self, LabRequest, PlanText, SessionError, WatchRequest, WatchedRun, Watcher};
 use crate::stats::Count;
 
@@ -41,6 +41,17 @@ fn check_case(text: &PlanText, elsewhere: bool) -> Result<(), Failure> {
         let text = "turns divide a window among variants, and the rules read whole windows";
         return Err(Failure::usage(text, "leave `turns` out of the plan"));
     }
+    let mut sets = plan.works.iter().flat_map(|work| &work.sets);
+    if let Some((set, step)) = sets.find_map(|set| Some((set, moving_step(set)?))) {
+        let text = format!(
+            "set `{}` has the step `{}`, and the rules judge tasks by the CPUs, policy and cgroup of their set",
+            clean(&set.name),
+            clean(step.trim())
+        );
+        let hint =
+            "[[workload.set.change]] moves tasks, which the rules see: schedlab help cookbook";
+        return Err(Failure::usage(text, hint));
+    }
     let named = plan.variants.iter().find(|variant| variant.knobs.contains_key("kernel"));
     if let Some(variant) = named.filter(|_| elsewhere) {
         let text = format!(
@@ -50,6 +61,14 @@ fn check_case(text: &PlanText, elsewhere: bool) -> Result<(), Failure> {
         return Err(Failure::usage(text, "leave --kernel out, or the variant's kernel"));
     }
     Ok(())
+}
+
+/// A step of its workers that changes their own CPUs, policy, nice value or cgroup.
+fn moving_step(set: &WorkerSet) -> Option<&str> {
+    const WORDS: &[&str] = &["cpus", "policy", "priority", "cgroup"];
+    let steps = set.params.get("steps").filter(|_| set.workload == "steps")?.as_list()?;
+    let mut steps = steps.iter().filter_map(Value::as_text).flat_map(|text| text.split(','));
+    steps.find(|step| step.split_whitespace().next().is_some_and(|word| WORDS.contains(&word)))
 }
 
 /// Says for each kernel with how many seeds a plan breaks which rules. Pictures go to `output`, or next to the case.
@@ -305,6 +324,28 @@ mod tests {
             let text = session::load(case.name).unwrap();
             let checked = check_case(&text, true);
             assert!(checked.is_ok(), "{}: {}", case.name, checked.unwrap_err());
+        }
+    }
+
+    #[test]
+    fn a_plan_whose_steps_move_their_tasks_is_refused() {
+        let check = |steps: &str| {
+            let text = format!(
+                "schema = 1\n[measure]\nduration = \"2s\"\nwindow = \"100ms\"\n[cgroup.low]\nweight = 25\n\
+                 [[variant]]\nname = \"a\"\n[[workload]]\nname = \"w\"\n[[workload.set]]\nname = \"mover\"\n\
+                 use = \"steps\"\ncgroup = \"low\"\nsteps = [{steps}]\n"
+            );
+            check_case(&PlanText::new("case.toml", text), true).map_err(|why| why.to_string())
+        };
+        assert_eq!(check("\"burn 1ms\", \"sleep 1ms\""), Ok(()));
+        for (steps, step) in [
+            ("\"cgroup /\", \"burn 1ms\"", "cgroup /"),
+            ("\"burn 1ms, cpus 0\"", "cpus 0"),
+            ("\"burn 1ms\", \"policy batch\"", "policy batch"),
+            ("\"burn 1ms\", \"priority 5\"", "priority 5"),
+        ] {
+            let error = check(steps).unwrap_err();
+            assert!(error.contains(&format!("set `mover` has the step `{step}`")), "{error}");
         }
     }
 
