@@ -390,7 +390,7 @@ impl Hunt<'_> {
                 first.text
             );
         }
-        // `hunt --confirm` counts the same runs.
+        // `hunt --confirm` counts the same runs of a broken rule. A difference had those of other first seeds, too.
         let text = self.text_alone(case, fault, self.args.seed);
         Ok(Some(Held { text, judged: first, seeds, ran: judged }))
     }
