@@ -21,15 +21,18 @@ pub const TAG: &str = "hunt";
 const FILE: &str = "hunts.json";
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Measures a case as a plan that is stored, tagged, with a note: its runs are cached, so that this takes no time. Returns
-/// its id.
-pub fn store_case(text: String, note: String) -> Result<Option<String>, Failure> {
+/// Measures a case as a plan that is stored, tagged, with a note. Runs with a result are cached, and take no time; the
+/// others are made again until `stop`. Returns its id.
+pub fn store_case(
+    text: String,
+    note: String,
+    stop: &AtomicBool,
+) -> Result<Option<String>, Failure> {
     let text = PlanText::new("schedlab hunt", text);
     let backend = Some(SampledPlan::LAB.to_string());
     let request = Request { plan: PlanSource::Text(text), backend, ..Request::default() };
     let Preparation::Ready(prepared) = session::prepare(request)? else { return Ok(None) };
-    // An interrupted hunt keeps what it has found.
-    let mut finished = session::execute(*prepared, &AtomicBool::new(false), &mut ())?;
+    let mut finished = session::execute(*prepared, stop, &mut ())?;
     let id = finished.started.id.clone();
     finished.store.tag(id.as_str(), TAG)?;
     let note = Note { written_unix_ns: clock::unix_ns(), text: note };

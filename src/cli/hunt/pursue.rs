@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::backend::lab::kernel;
 use crate::hunt::{
     Case, LONG_MS, Likeness, Machine, Place, Shrinker, plan_text, registry, size, smaller_machines,
 };
-use crate::model::{clean, quoted};
+use crate::model::{Outcome, clean, quoted};
 use crate::plan::{self, Builtin};
 use crate::report::numbers::{counted, moment};
 use crate::session::{self, LabRequest, PlanText, SessionError, WatchRequest};
@@ -35,6 +36,8 @@ struct Held {
     /// The number of seeds with which it has the fault, and of those that it ran with.
     seeds: u32,
     ran: u32,
+    /// All runs of its plan have results, which the lab's cache has.
+    is_cached: bool,
 }
 
 /// The smallest case that holds so far.
@@ -238,7 +241,10 @@ impl Hunt<'_> {
         let end = if is_least { "" } else { ", interrupted while it was made smaller" };
         let text = &held.judged.text;
         let note = format!("{file}, hunted with --seed {seed}{end}: {text}. It needs {case}");
-        let stored = store_case(held.text.clone(), note)?;
+        // An interrupted hunt keeps what it has found, but makes no runs, which may hang.
+        let never = AtomicBool::new(false);
+        let stop = if held.is_cached { &never } else { self.stop };
+        let stored = store_case(held.text.clone(), note, stop)?;
         unlist_last()?;
         match is_least {
             true => self.progress.finish(&own)?,
@@ -359,9 +365,11 @@ impl Hunt<'_> {
     /// Runs a case alone, as it is written, and keeps the first run that has the fault.
     fn alone(&mut self, case: &Case, fault: Fault) -> Result<Option<Held>, Failure> {
         let (mut shown, mut judged, mut others) = (Vec::new(), 0, 0.0_f64);
+        let mut is_cached = true;
         for seed in fault.first_seeds(self.args.seed) {
-            let (mut own, runs) = self.shown_alone(case, fault, seed)?;
+            let (mut own, runs, done) = self.shown_alone(case, fault, seed)?;
             judged += runs;
+            is_cached &= done == fault.seeds();
             if let Fault::Differs(rule) = fault {
                 own = differing(own, runs, 0.0);
                 let is_whole = runs == fault.seeds() && !own.is_empty();
@@ -392,7 +400,7 @@ impl Hunt<'_> {
         }
         // `hunt --confirm` counts the same runs of a broken rule. A difference had those of other first seeds, too.
         let text = self.text_alone(case, fault, self.args.seed);
-        Ok(Some(Held { text, judged: first, seeds, ran: judged }))
+        Ok(Some(Held { text, judged: first, seeds, ran: judged, is_cached }))
     }
 
     fn text_alone(&self, case: &Case, fault: Fault, seed: u64) -> String {
@@ -400,20 +408,21 @@ impl Hunt<'_> {
         plan_text(&self.target(), &title, std::slice::from_ref(case), seed, fault.seeds())
     }
 
-    /// The runs of a case that show the fault, and the number of those that were judged.
+    /// The runs of a case that show the fault, the number of those that were judged, and of those with a result.
     fn shown_alone(
         &mut self,
         case: &Case,
         fault: Fault,
         seed: u64,
-    ) -> Result<(Vec<Judged>, u32), Failure> {
-        let (mut shown, mut judged) = (Vec::new(), 0);
+    ) -> Result<(Vec<Judged>, u32, u32), Failure> {
+        let (mut shown, mut judged, mut done) = (Vec::new(), 0, 0);
         self.watch(self.text_alone(case, fault, seed), &mut |run| {
             let judgement = judge(&run);
             judged += u32::from(judgement.is_ok());
+            done += u32::from(matches!(run.outcome, Outcome::Done { .. }));
             shown.extend(judgement.ok().and_then(|judged| fault.shown(judged)));
         })?;
-        Ok((shown, judged))
+        Ok((shown, judged, done))
     }
 
     /// The largest distance that each case comes to by a rule on the kernels other than the one that runs plans;
@@ -590,7 +599,7 @@ mod tests {
     fn the_figures_of_a_case_are_those_of_a_build() {
         let mut judged = Judged::invented(1.0);
         judged.text = "CPU 1 idles".to_string();
-        let held = Held { text: String::new(), judged, seeds: 3, ran: 4 };
+        let held = Held { text: String::new(), judged, seeds: 3, ran: 4, is_cached: true };
         let case = Case { sets: Vec::new(), offline: None };
         let header = header(&held, &case, Fault::Broken("work conservation"), "6.18.15");
         assert!(header.starts_with("# work conservation: CPU 1 idles\n"), "{header}");
