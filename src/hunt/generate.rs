@@ -239,6 +239,7 @@ impl Generator {
         case.offline = case.offline.filter(|_| !self.is_of_sched_ext);
         let off = case.offline.as_ref().map_or(0, |off| off.cpus.len() as u32);
         let mut left = if self.is_of_sched_ext { 0 } else { self.machine.cpus - 1 - off };
+        case.sets.iter_mut().for_each(|set| set.count = set.count.max(set.min_count()));
         for set in case.sets.iter_mut().filter(|set| set.policy == Policy::Fifo) {
             if set.count > left {
                 set.policy = Policy::Other;
@@ -248,7 +249,6 @@ impl Generator {
             }
         }
         for set in &mut case.sets {
-            set.count = set.count.max(set.min_count());
             let later = set.change.as_ref().and_then(|change| change.policy);
             if ![Some(set.policy), later].into_iter().flatten().all(Policy::has_nice) {
                 (set.nice, set.slice_us) = (0, None);
@@ -352,6 +352,16 @@ mod tests {
         let of_sched_ext: Vec<Case> = (0..300).map(|_| generator.next_case()).collect();
         let mut sets = of_sched_ext.iter().flat_map(|case| &case.sets);
         assert!(sets.all(|set| set.clamp.is_none() && slice(set).is_none()));
+    }
+
+    #[test]
+    fn a_chain_of_real_time_tasks_leaves_a_cpu_of_two() {
+        let mut generator = Generator::new(5, 0, "2x1".parse().unwrap());
+        for _ in 0..3000 {
+            let case = generator.next_case();
+            let real_time = case.sets.iter().filter(|set| set.policy == Policy::Fifo);
+            assert!(real_time.map(|set| set.count).sum::<u32>() < 2, "{case}");
+        }
     }
 
     #[test]
