@@ -273,7 +273,7 @@ impl Generator {
         case
     }
 
-    /// Multiply and shift: spelled out, so that a seed means the same in later versions.
+    /// Multiply and shift: spelled out, so that no other version of a library gives another number for the same bits.
     fn below(&mut self, end: u32) -> u32 {
         ((u128::from(self.random.next_u64()) * u128::from(end)) >> 64) as u32
     }
