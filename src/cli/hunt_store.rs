@@ -72,6 +72,11 @@ impl Unfinished {
         let (number, stored) = (self.number, self.stored.clone());
         *self == Unfinished { number, stored, ..other.clone() }
     }
+
+    /// With its new stored plan, or the last one where there is none.
+    pub fn stored_again(&self, stored: Option<String>) -> Unfinished {
+        Unfinished { stored: stored.or(self.stored.clone()), ..self.clone() }
+    }
 }
 
 #[cfg(test)]
@@ -251,6 +256,14 @@ mod tests {
         assert_eq!(known, Some(case(1, "starvation")), "by what it is, not by its number");
         assert_eq!(again.known(&case(1, "bandwidth")), None);
         assert_eq!(open("seed 2").unfinished(), []);
+        again.keep(case(1, "starvation").stored_again(Some("a".to_string()))).unwrap();
+        let stored = || open("seed 1").known(&case(9, "starvation")).unwrap().stored;
+        assert_eq!(stored().as_deref(), Some("a"));
+        let own = again.known(&case(9, "starvation")).unwrap();
+        again.keep(own.stored_again(None)).unwrap();
+        assert_eq!(stored().as_deref(), Some("a"), "no plan took its place");
+        again.keep(own.stored_again(Some("b".to_string()))).unwrap();
+        assert_eq!(stored().as_deref(), Some("b"));
         again.finish(&case(1, "starvation")).unwrap();
         assert_eq!(open("seed 1").unfinished(), [case(2, "fair shares")]);
     }

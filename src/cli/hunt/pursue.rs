@@ -245,10 +245,13 @@ impl Hunt<'_> {
         let never = AtomicBool::new(false);
         let stop = if held.is_cached { &never } else { self.stop };
         let stored = store_case(held.text.clone(), note, stop)?;
-        unlist_last()?;
+        let is_stored = stored.is_some();
         match is_least {
             true => self.progress.finish(&own)?,
-            false => self.progress.keep(Unfinished { stored, ..own })?,
+            false => self.progress.keep(own.stored_again(stored))?,
+        }
+        if is_stored {
+            unlist_last()?;
         }
         print(&self.report(path, &held, &case, fault)?)?;
         // Lines that can be pasted.
