@@ -54,6 +54,8 @@ const PACKERS: &[(&str, &[u8], &str)] = &[
     ("zstd", b"\x28\xb5\x2f\xfd", "zstd -dc"),
     ("bzip2", b"BZh", "bzip2 -dc"),
     ("zip", b"PK\x03\x04", "unzip -p"),
+    // Within another one: alone it is unpacked.
+    ("gzip", input::GZIP, "gzip -dc"),
 ];
 
 /// A file whose first bytes are known.
@@ -85,8 +87,27 @@ fn open(file: &Path) -> Result<Opened, Failure> {
         bytes = None;
         head = read_head(&mut reader)?;
     }
+    check_packer(file, &head, is_packed)?;
     let reader = Box::new(Cursor::new(head.clone()).chain(reader));
     Ok(Opened { head, reader, bytes, is_packed })
+}
+
+/// Refuses a file of another packer. `is_within`: it came out of one of gzip.
+fn check_packer(file: &Path, head: &[u8], is_within: bool) -> Result<(), Failure> {
+    let packer = PACKERS.iter().find(|(_, magic, _)| head.starts_with(magic));
+    let Some((packer, _, unpack)) = packer else { return Ok(()) };
+    let (name, quoted) = (clean_path(shown_path(file)), quoted(&clean_path(file)));
+    let (text, hint) = match is_within {
+        false => (
+            format!("{name}: it is packed with {packer}"),
+            format!("{unpack} {quoted} | schedlab import -"),
+        ),
+        true => (
+            format!("{name}: it is packed with gzip, and what is in it with {packer}"),
+            format!("gzip -dc {quoted} > FILE; {unpack} FILE | schedlab import -"),
+        ),
+    };
+    Err(Failure::usage(text, hint))
 }
 
 impl Opened {
@@ -313,11 +334,6 @@ fn results(
 
 /// Why a file is none that is imported.
 fn other(bytes: &[u8], path: &Path) -> Failure {
-    if let Some((name, _, unpack)) = PACKERS.iter().find(|(_, magic, _)| bytes.starts_with(magic)) {
-        let text = format!("{}: it is packed with {name}", clean_path(shown_path(path)));
-        let hint = format!("{unpack} {} | schedlab import -", quoted(&clean_path(path)));
-        return Failure::usage(text, hint);
-    }
     let what = match serde_json::from_slice::<serde::de::IgnoredAny>(bytes) {
         _ if bytes.starts_with(imported::BYTE_ORDER_MARK) => {
             "it begins with a byte-order mark, which JSON has not".to_string()
@@ -374,8 +390,47 @@ fn plan(bytes: Vec<u8>, path: &Path) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
     use super::*;
     use crate::model::RunKey;
+
+    #[test]
+    fn one_of_several_files_names_its_packer_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            let said = source(&path, &Database::default()).err().unwrap().to_string();
+            said.replace(&path.display().to_string(), name)
+        };
+        let packed = |bytes: &[u8]| {
+            let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
+            packer.write_all(bytes).unwrap();
+            packer.finish().unwrap()
+        };
+        let xz = b"\xfd7zXZ\0 and more";
+        for (name, bytes, text, hint) in [
+            ("a.xz", xz.to_vec(), "it is packed with xz", "xz -dc a.xz | schedlab import -"),
+            (
+                "a.xz.gz",
+                packed(xz),
+                "it is packed with gzip, and what is in it with xz",
+                "gzip -dc a.xz.gz > FILE; xz -dc FILE | schedlab import -",
+            ),
+            (
+                "a.gz.gz",
+                packed(&packed(b"{}")),
+                "it is packed with gzip, and what is in it with gzip",
+                "gzip -dc a.gz.gz > FILE; gzip -dc FILE | schedlab import -",
+            ),
+        ] {
+            assert_eq!(said(name, &bytes), format!("error: {name}: {text}\nhint: {hint}"));
+        }
+        let neither = said("a.txt", b"text");
+        assert!(neither.contains("a.txt: neither JSON lines"), "{neither}");
+    }
 
     #[test]
     fn an_error_of_a_file_is_short_and_about_its_lines() {
