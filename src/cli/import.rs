@@ -354,6 +354,9 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
     let text = format!("cannot read {name}: {error}");
     let hint = match error.kind() {
         io::ErrorKind::NotFound => "schedlab export > FILE writes one".to_string(),
+        _ if input::is_damaged_gzip(error) && path.as_os_str() == "-" => {
+            "gzip -t FILE, of the file that comes through standard input".to_string()
+        }
         _ if input::is_damaged_gzip(error) => format!("gzip -t {}", quoted(&clean_path(path))),
         _ if input::is_wrong_file(error) => {
             "is this the right file? Import a part of it".to_string()
@@ -395,6 +398,16 @@ mod tests {
 
     use super::*;
     use crate::model::RunKey;
+
+    #[test]
+    fn a_damaged_stream_is_not_read_again_to_check_it() {
+        let hint = |path: &str| {
+            let said = unreadable(Path::new(path), &input::InputFault::Packed.into()).to_string();
+            said.split_once("hint: ").unwrap().1.to_string()
+        };
+        assert_eq!(hint("a.gz"), "gzip -t a.gz");
+        assert!(hint("-").starts_with("gzip -t FILE, of the file"));
+    }
 
     #[test]
     fn one_of_several_files_names_its_packer_too() {

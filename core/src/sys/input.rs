@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use flate2::read::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use thiserror::Error;
 
 /// More than any kernel writes into one of its own files.
@@ -192,12 +192,43 @@ pub const GZIP: &[u8] = &[0x1f, 0x8b];
 /// Unpacks a stream of gzip; it fails once more than `max_bytes` come out.
 pub fn unpacked(packed: impl BufRead, max_bytes: u64) -> impl Read {
     // A byte more shows the end.
-    let stream = MultiGzDecoder::new(packed).take(max_bytes.saturating_add(1));
+    let stream = Members(Some(GzDecoder::new(packed))).take(max_bytes.saturating_add(1));
     Unpacked { stream, max_bytes }
 }
 
+/// Members of gzip, one after the other, each with or without zeros behind it, which fill the block of a tape; `None`:
+/// the end.
+struct Members<R>(Option<GzDecoder<R>>);
+
+impl<R: BufRead> Read for Members<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.0 {
+            let read = member.read(buffer)?;
+            if read > 0 || buffer.is_empty() {
+                return Ok(read);
+            }
+            let has_more = skip_zeros(member.get_mut())?;
+            self.0 = self.0.take().filter(|_| has_more).map(|own| GzDecoder::new(own.into_inner()));
+        }
+        Ok(0)
+    }
+}
+
+/// Whether something else comes behind them.
+fn skip_zeros(stream: &mut impl BufRead) -> io::Result<bool> {
+    loop {
+        let bytes = stream.fill_buf()?;
+        let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+        let (is_end, has_other) = (bytes.is_empty(), zeros < bytes.len());
+        stream.consume(zeros);
+        if is_end || has_other {
+            return Ok(has_other);
+        }
+    }
+}
+
 struct Unpacked<R> {
-    stream: Take<MultiGzDecoder<R>>,
+    stream: Take<Members<R>>,
     max_bytes: u64,
 }
 
@@ -297,6 +328,11 @@ mod tests {
         assert!(packed.starts_with(GZIP));
         assert_eq!(out(&packed, 100_000).unwrap().len(), 100_000);
         assert_eq!(out(&packed.repeat(2), 200_000).unwrap().len(), 200_000, "one after the other");
+        let padded = [packed.as_slice(), &[0; 20_000]].concat();
+        assert_eq!(out(&padded, 100_000).unwrap().len(), 100_000, "zeros behind it");
+        assert_eq!(out(&padded.repeat(2), 200_000).unwrap().len(), 200_000, "and between two");
+        let other = [padded.as_slice(), b"other"].concat();
+        assert!(message(out(&other, 1 << 20)).contains("damaged or cut"));
         assert!(message(out(&packed, 99_999)).starts_with("it has more than 99999 bytes"));
         for length in [2, 12, packed.len() / 2, packed.len() - 1] {
             assert!(
