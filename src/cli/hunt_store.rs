@@ -40,7 +40,7 @@ pub fn store_case(
     Ok(Some(id))
 }
 
-/// Takes the tag from the stored plan of a case that is one no more, unless it was removed.
+/// Takes the tag from a stored plan once another one of the same case has its place. The user may have removed it.
 pub fn unlist(id: &str, db: &Database) -> Result<(), Failure> {
     let mut store = db.open()?;
     if store.plan_heads()?.iter().any(|head| head.id == id) {

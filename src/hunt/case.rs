@@ -126,7 +126,7 @@ impl Policy {
     }
 }
 
-/// The utilisation that the kernel assumes of a task, which never reaches above or falls below.
+/// A bound on the utilisation that the kernel assumes of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Clamp {
     AtMost,
