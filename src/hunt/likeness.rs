@@ -72,9 +72,7 @@ impl Likeness {
 
 impl Kind {
     fn new(set: &WorkerSet, work: &Work, cpus: u32) -> Kind {
-        let steps = set.params.get("steps").and_then(Value::as_list).unwrap_or_default();
-        let steps = steps.iter().filter_map(Value::as_text).flat_map(|text| text.split(','));
-        let verbs = steps.filter_map(|step| step.split_whitespace().next());
+        let verbs = set.steps().filter_map(|step| step.split_whitespace().next());
         let nice = set.knobs.get("nice").and_then(Value::as_int).unwrap_or(0);
         let reach = match set.knobs.get("affinity").and_then(Value::as_cpus) {
             Some(own) if own.len() == 1 => Reach::One,

@@ -173,20 +173,17 @@ impl Seen {
                 .as_ref()
                 .and_then(|own| work.cgroups.iter().position(|cgroup| cgroup.path == *own));
             let workload = set.workload.as_str();
-            let steps = set.params.get("steps").filter(|_| workload == STEPS);
-            let steps = steps.and_then(Value::as_list).unwrap_or_default();
-            let steps = || steps.iter().filter_map(Value::as_text).flat_map(|text| text.split(','));
-            let yields = steps().any(|step| step.trim() == YIELD);
-            let times_wakeups = TIME_WAKEUPS.contains(&workload)
-                || steps().any(|step| step.trim_start().starts_with(WAIT));
+            let yields = set.steps().any(|step| step == YIELD);
+            let times_wakeups =
+                TIME_WAKEUPS.contains(&workload) || set.steps().any(|step| step.starts_with(WAIT));
             let forks = FORK.contains(&workload);
-            let mut waits = steps().filter_map(|step| step.trim().strip_prefix(WAIT));
+            let mut waits = set.steps().filter_map(|step| step.strip_prefix(WAIT));
             let is_in_chain = waits.any(|wait| {
                 let condition = wait.split_whitespace().next();
-                steps().any(|step| step.trim().strip_prefix(SIGNAL).map(str::trim) == condition)
+                set.steps().any(|step| step.strip_prefix(SIGNAL).map(str::trim) == condition)
             });
-            let never_sleeps = NEVER_SLEEP.contains(&workload)
-                || yields && steps().all(|step| stays_awake(step.trim()));
+            let never_sleeps =
+                NEVER_SLEEP.contains(&workload) || yields && set.steps().all(stays_awake);
             // Limits are those of fair tasks, and schedulers of sched_ext need not keep them.
             let has_limits =
                 matches!(priority, SchedPriority::Fair { .. }) && cell.variant.scx().is_none();
