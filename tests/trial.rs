@@ -271,6 +271,9 @@ fn a_case_is_gone_or_still_holds_or_is_new() {
     let said = dry(&commits[0]);
     assert_eq!(said.matches(", to be built").count(), 2, "{said}");
     assert!(said.contains("base: try-") && said.ends_with(runs), "{said}");
+    let refused =
+        ["try", "--tree", "./linux", "--base", "v9", "--dry-run", "--case", "./case.toml"];
+    assert!(stderr(&ended(lab.command(&refused), 2)).contains("v9"));
     // A plan ends after two runs where each of them fails.
     let (text, _) = judges(&slice(1), &commits[0], 0);
     for part in [
@@ -323,6 +326,8 @@ fn a_bisection_names_the_commit_that_brought_a_case_and_the_one_that_removed_it(
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    let none = ["try", "--bisect", "HEAD", "v1", "--tree", "./linux", "--dry-run"];
+    assert!(stderr(&ended(lab.command(&none), 2)).contains("no commit lies between"));
     let (text, _) = bisects(["v1", &commits[2]], 0);
     let head = "kernel words in 0 of 32 runs on good, 2 of 2 runs on bad: ";
     assert!(text.starts_with(head), "{text}");

@@ -135,7 +135,7 @@ enum Command {
     ///
     /// How much each metric of the plan scatters on this machine is known from stored plans of
     /// the same work with two variants or more: A/A plans where there are any (schedlab run PLAN
-    /// --aa --rounds 10), else others. From that follow the smallest difference that the plan's
+    /// --aa --rounds 10), else others, and in the lab others alone. From that follow the smallest difference that the plan's
     /// own rounds find, and the rounds and the time that it takes to call a difference BETTER or
     /// WORSE, and SAME what does not differ. Nothing is measured. Exits with 3 where nothing is
     /// known of any work of the plan.

@@ -10,7 +10,8 @@ use crate::model::{SampledPlan, clean};
 use crate::plan;
 use crate::report::{self, Options};
 use crate::session::{
-    Problem, SessionError, load_or_stored, machine, make_backend, metrics, power, sides,
+    MeasureRequest, Problem, SessionError, load_or_stored, machine, make_backend, metrics, power,
+    set_seeds, sides,
 };
 use crate::store::StoreError;
 
@@ -68,6 +69,10 @@ pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
     let backend = make_backend(&args.backend, &lab, Mode::default(), None, false, &args.db)?;
     let environment = backend.environment();
     let mut plan = text.parse(Some(&environment.topology))?;
+    if backend.guests().is_some() {
+        plan.lab = lab;
+        set_seeds(&mut plan, &MeasureRequest::default());
+    }
     plan.has_lab_durations = backend.guests().is_some_and(|(own, _)| !own.realtime);
     let again = again(args);
     let cells = plan::cells(&plan);
@@ -96,7 +101,7 @@ pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
     out.flush()?;
     if power.rows().next().is_none() {
         let text = "how noisy this plan is here is not known; the reasons are above";
-        return Err(Failure::here(text, format!("{again} --aa --rounds 10")));
+        return Err(Failure::here(text, report::power::noise(&power, &again, 10)));
     }
     Ok(())
 }

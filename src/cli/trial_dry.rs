@@ -2,10 +2,11 @@
 
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use crate::analysis::bisect::MAX_LOOKS;
 use crate::backend::lab::kernel;
-use crate::backend::lab::kernel::build::history;
+use crate::backend::lab::kernel::build::{Base, history};
 use crate::model::{Plan, clean, show_duration};
 use crate::plan;
 use crate::report::numbers::counted;
@@ -19,10 +20,16 @@ use super::{Failure, catch_termination, table, trial_case};
 
 pub fn run(args: &TryArgs) -> Result<(), Failure> {
     let mut lines = Vec::new();
+    let stop = &*catch_termination()?;
     let kernels = match args.to_bisect() {
-        Some((tree, ends)) => bisected(tree, ends, &mut lines)?,
+        Some((tree, ends)) => bisected(tree, ends, stop, &mut lines)?,
         None => {
             let asked = Asked::from_args(args)?;
+            for (_, request) in asked.requests() {
+                if let Base::Tree { folder, revision: Some(revision) } = &request.base {
+                    history::commit(folder, revision, stop)?;
+                }
+            }
             lines.extend(asked.requests().map(|(variant, request)| {
                 let name = request.name.to_string();
                 match kernel::find(&name) {
@@ -48,13 +55,17 @@ pub fn run(args: &TryArgs) -> Result<(), Failure> {
 }
 
 /// The ends of a bisection and what lies between them. Returns how many kernels are measured at most.
-fn bisected(tree: &Path, ends: &[String], lines: &mut Vec<String>) -> Result<u32, Failure> {
-    let stop = catch_termination()?;
+fn bisected(
+    tree: &Path,
+    ends: &[String],
+    stop: &AtomicBool,
+    lines: &mut Vec<String>,
+) -> Result<u32, Failure> {
     let [good, bad] = ends else {
         return Err(Failure::usage("--bisect takes two revisions", "--bisect v6.12 HEAD"));
     };
-    let (good, bad) = (history::commit(tree, good, &stop)?, history::commit(tree, bad, &stop)?);
-    let left = trial_bisect::between(tree, &good, &bad, &stop)?;
+    let (good, bad) = (history::commit(tree, good, stop)?, history::commit(tree, bad, stop)?);
+    let left = trial_bisect::between(tree, &good, &bad, stop)?;
     let steps = u64::BITS - (left.commits.saturating_sub(1) as u64).leading_zeros();
     lines.push(format!("good: {} {}", good.id, good.title));
     lines.push(format!("bad: {} {}", bad.id, bad.title));

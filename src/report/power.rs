@@ -1,5 +1,6 @@
 //! Renders what a plan's rounds find and how many it takes: `schedlab plan-power`. Pure.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 
 use super::Options;
@@ -27,9 +28,13 @@ pub fn render(
             Ok(rows) if rows.is_empty() => {}
             Ok(rows) => page.table(&table(power, rows)),
             Err(why) => {
-                let text = format!("{}; hint: {again} --aa --rounds {FEW_RATIOS}", not_known(why));
+                let text = format!("{}; hint: {}", not_known(why), noise(power, again, FEW_RATIOS));
                 page.wrapped(Tone::Warning, "not known: ", &text);
             }
+        }
+        for ((set, metric), reason) in &work.without_values {
+            let text = format!("{set}/{metric}: stored runs have no value, for example: {reason}");
+            page.wrapped(Tone::Warning, "not known: ", &clean(&text));
         }
         if let Some(advice) = &work.run_length {
             page.wrapped(Tone::Plain, "run length  ", &length_advice(advice));
@@ -162,9 +167,9 @@ fn notes(power: &Power, again: &str) -> Vec<String> {
     let few = power.rows().filter(|row| row.ratios < FEW_RATIOS).count();
     if few > 0 {
         notes.push(format!(
-            "{} from fewer than {FEW_RATIOS} ratios may be off by a third; hint: {again} --aa \
-             --rounds {FEW_RATIOS}",
-            counted(few, "sd"),
+            "{} from fewer than {FEW_RATIOS} ratios may be off by a third; hint: {}",
+            counted(few, "standard deviation"),
+            noise(power, again, FEW_RATIOS),
         ));
     }
     if power.comparisons > 0 && power.rounds < power.min_rounds {
@@ -182,10 +187,10 @@ fn notes(power: &Power, again: &str) -> Vec<String> {
         notes.push(format!(
             "of {} the newest A/A plan, which compares equal variants, resolves no less than \
              {found} (up to {}), and smaller differences are called neither BETTER nor WORSE; \
-             more A/A rounds resolve more: {again} --aa --rounds {}",
+             more A/A rounds resolve more: {}",
             counted(floors.len(), "metric"),
             floor_percent(largest),
-            rounds.trim_start_matches('>'),
+            noise(power, again, rounds.trim_start_matches('>')),
         ));
     }
     let missing = power.works.iter().filter(|work| work.rows.is_err()).count();
@@ -195,6 +200,12 @@ fn notes(power: &Power, again: &str) -> Vec<String> {
         notes.push(format!("{missing} of {works} {verb} not known, and in no number below"));
     }
     notes
+}
+
+/// The command that measures the noise of the plan.
+pub fn noise(power: &Power, again: &str, rounds: impl Display) -> String {
+    let equal = if power.is_exact { "" } else { " --aa" };
+    format!("{again}{equal} --rounds {rounds}")
 }
 
 fn answer(power: &Power, again: &str, page: &mut Page) {
@@ -228,16 +239,15 @@ fn answer(power: &Power, again: &str, page: &mut Page) {
     page.wrapped(Tone::Bold, "all       ", &text);
 }
 
-/// `from what is stored here, 9 rounds are sure to find 3 % in 2 of 12 metrics, and in all of them after
-/// 40 rounds, 4 min 0 s; larger ones take fewer`.
+/// `from what is stored here, 3 % is found after 9 rounds in 2 of 12 metrics, and in all of them after 40 rounds,
+/// 4 min 0 s; larger ones take fewer`.
 /// `None`: nothing of it is stored.
 pub fn in_short(power: &Power) -> Option<String> {
     let (found, metrics) = (percent(power.difference), counted(power.comparisons, "metric"));
     let rounds = counted(power.rounds, "round");
     let own = power.found_as_planned();
-    let planned = format!(
-        "from what is stored here, {rounds} are sure to find {found} in {own} of {metrics}"
-    );
+    let planned =
+        format!("from what is stored here, {found} is found after {rounds} in {own} of {metrics}");
     Some(match power.for_difference()? {
         Rounds::Number(needed) if needed <= power.rounds => planned,
         needed => {

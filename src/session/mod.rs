@@ -42,7 +42,7 @@ pub use known::known;
 pub use load::{PlanText, is_stored, load, load_case, load_or_stored};
 pub use names::unknown_name;
 pub use notice::{Leftover, Notice};
-pub use prepare::{Preparation, check, plan_text, prepare};
+pub use prepare::{Preparation, check, plan_text, prepare, set_seeds};
 pub use prepared::Prepared;
 pub use request::{FleetRequest, LabRequest, MeasureRequest, PlanSource, Purpose, Request, SLURM};
 pub use text_file::read_text;

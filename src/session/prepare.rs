@@ -184,7 +184,7 @@ pub(super) fn prepare_new(
 }
 
 /// In the lab rounds are seeds.
-fn set_seeds(plan: &mut Plan, asked: &MeasureRequest) {
+pub fn set_seeds(plan: &mut Plan, asked: &MeasureRequest) {
     let measure = &mut plan.measure;
     if !measure.until_decided {
         measure.rounds = plan.lab.seeds;

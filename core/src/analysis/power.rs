@@ -6,13 +6,14 @@
 //!
 //! The spread is that of the log-ratios within rounds. What the variants do to the metric is in
 //! the mean of these ratios and not in their spread, so plans that compare real variants show it
-//! too; A/A plans go before them, since a variant may change the noise as well. Few rounds know
+//! too; A/A plans go before them, since a variant may change the noise as well. In the lab they are no source: equal
+//! variants give equal values there. Few rounds know
 //! their spread badly, and would promise too few as often as too many: the rounds are computed with
 //! what the spread does not exceed with probability 0.8.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Direction, MetricKind, Plan, SampledPlan};
+use crate::model::{Direction, GuestTime, MetricKind, Plan, SampledPlan};
 use crate::stats::{self, Distance, Experiment, Family, Rounds};
 
 use super::judge::CLAIMED_ERROR;
@@ -38,6 +39,8 @@ pub struct Power {
     /// The probability of finding it, for each metric separately.
     pub power: f64,
     pub rounds: u32,
+    /// Rounds are seeds of the lab, where A/A plans show no noise.
+    pub is_exact: bool,
     /// Comparisons of one variant that share the error rate. A work of which nothing is stored
     /// is taken to have as many as the one that has most.
     pub comparisons: usize,
@@ -70,6 +73,8 @@ pub struct WorkPower {
     pub rows: Result<Vec<MetricPower>, NotKnown>,
     /// Sets and metrics that are judged by differences, since a value is 0: for how many rounds is not known.
     pub by_differences: BTreeSet<(String, String)>,
+    /// Sets and metrics of which no spread is known since runs have no value of them, each with the reason of one run.
+    pub without_values: BTreeMap<(String, String), String>,
     /// The advice on the length of its runs; `None` in the lab, and where nothing is known.
     pub run_length: Option<LengthAdvice>,
 }
@@ -132,13 +137,16 @@ pub fn power(
     difference: f64,
     power: f64,
 ) -> Power {
+    let shows_noise = |plan: &&SampledPlan| !(plan.plan.aa && is_exact(plan));
     let known: Vec<(&SampledPlan, Vec<WorkSamples>)> =
-        stored.iter().map(|plan| (plan, by_variant(plan))).collect();
+        stored.iter().filter(shows_noise).map(|plan| (plan, by_variant(plan))).collect();
     let asked = works(planned).into_iter().filter(|key| is_asked(key, &known, question));
     let works: Vec<(WorkKey, Spreads)> =
         asked.map(|key| (key, spreads(&key, &known, question))).collect();
     let counts = || {
-        works.iter().filter_map(|(_, (metrics, by))| Some(metrics.as_ref().ok()?.len() + by.len()))
+        works.iter().filter_map(|(_, Spreads { metrics, by_differences, without_values })| {
+            Some(metrics.as_ref().ok()?.len() + by_differences.len() + without_values.len())
+        })
     };
     let unknown = works.len() - counts().count();
     let comparisons = counts().sum::<usize>() + unknown * counts().max().unwrap_or(0);
@@ -147,7 +155,8 @@ pub fn power(
     let unit = Experiment { spread: paired(1.0), comparisons, variants, alpha, power };
     let rounds = planned.plan.measure.rounds;
     let finds = smallest(&unit, rounds);
-    let works = works.into_iter().map(|(key, (metrics, by_differences))| {
+    let works = works.into_iter().map(|(key, spreads)| {
+        let Spreads { metrics, by_differences, without_values } = spreads;
         let label = key.label();
         let run_length = metrics.as_ref().ok().and_then(|_| advice(&key, &known, question));
         let row = |Metric { set, kind, scatter }| {
@@ -167,12 +176,13 @@ pub fn power(
             }
         };
         let rows = metrics.map(|metrics| metrics.into_iter().map(row).collect());
-        WorkPower { rows, label, by_differences, run_length }
+        WorkPower { rows, label, by_differences, without_values, run_length }
     });
     Power {
         difference,
         power,
         rounds,
+        is_exact: planned.has_guests() && !planned.plan.lab.realtime,
         comparisons,
         variants,
         alpha: CLAIMED_ERROR,
@@ -278,8 +288,12 @@ struct Metric<'a> {
     scatter: Scatter,
 }
 
-/// The spreads of metrics, or why none is known, and the sets and metrics that have none since a value is 0.
-type Spreads<'a> = (Result<Vec<Metric<'a>>, NotKnown>, BTreeSet<(String, String)>);
+/// The spreads of metrics, or why none is known, and the sets and metrics that have none, as [`WorkPower`] has them.
+struct Spreads<'a> {
+    metrics: Result<Vec<Metric<'a>>, NotKnown>,
+    by_differences: BTreeSet<(String, String)>,
+    without_values: BTreeMap<(String, String), String>,
+}
 
 /// The spreads of the metrics of one work that would be judged, in the order of the runs.
 fn spreads<'a>(
@@ -288,6 +302,7 @@ fn spreads<'a>(
     question: &Question,
 ) -> Spreads<'a> {
     let (mut found, mut by_differences) = (Vec::new(), BTreeSet::new());
+    let mut without_values = BTreeMap::new();
     let mut differs = None;
     let works = known.iter().flat_map(|(plan, works)| works.iter().map(move |work| (plan, work)));
     for (plan, work) in works {
@@ -297,6 +312,7 @@ fn spreads<'a>(
                 let metrics = of_work(work, question);
                 found.extend(metrics.map(|of| (place(&of), (plan.plan.aa, of))));
                 by_differences.extend(without_ratio(work, question));
+                without_values.extend(without_value(work, question));
             }
             Some(difference) if work.key.label() == key.label() => {
                 differs.get_or_insert(difference);
@@ -304,9 +320,12 @@ fn spreads<'a>(
             Some(_) => {}
         }
     }
-    if found.is_empty() && by_differences.is_empty() {
+    without_values.retain(|(set, metric), _| {
+        found.iter().all(|(place, _)| *place != (set.as_str(), metric.as_str()))
+    });
+    if found.is_empty() && by_differences.is_empty() && without_values.is_empty() {
         let why = differs.map_or(NotKnown::NotStored, NotKnown::OtherWork);
-        return (Err(why), by_differences);
+        return Spreads { metrics: Err(why), by_differences, without_values };
     }
     let metrics = grouped(found).into_iter().filter_map(|(_, plans)| {
         let [aa, others] = [true, false].map(|aa| {
@@ -319,12 +338,18 @@ fn spreads<'a>(
         Some(Metric { scatter, ..plans[0].1 })
     });
     let metrics: Vec<Metric> = metrics.collect();
-    let metrics = if metrics.is_empty() && by_differences.is_empty() {
+    let is_any_named = !by_differences.is_empty() || !without_values.is_empty();
+    let metrics = if metrics.is_empty() && !is_any_named {
         Err(NotKnown::TooFewRounds { needed: MIN_FREEDOM + 1 })
     } else {
         Ok(metrics)
     };
-    (metrics, by_differences)
+    Spreads { metrics, by_differences, without_values }
+}
+
+/// Whether all of its runs were exact ones of the lab.
+fn is_exact(plan: &SampledPlan) -> bool {
+    plan.has_guests() && plan.guests.iter().all(|guest| guest.time == GuestTime::Exact)
 }
 
 /// The advice on the length of a work's runs by the windows of those that are stored. In the lab the start of a run
@@ -381,6 +406,19 @@ fn without_ratio(work: &WorkSamples, question: &Question) -> Vec<(String, String
             && !stats::differences(baseline, variant).is_empty()
     });
     judged.map(|[baseline, _]| (baseline.set.to_string(), baseline.kind.name.clone())).collect()
+}
+
+/// The sets and metrics of a work that have no ratio since runs lack their values, each with the reason of one run.
+fn without_value(work: &WorkSamples, question: &Question) -> Vec<((String, String), String)> {
+    let lacking = judged(work, question).filter_map(|sides| {
+        let [baseline, variant] = sides;
+        if Scatter::between(baseline, variant).is_some() {
+            return None;
+        }
+        let (_, reason) = sides.into_iter().find_map(|side| side.cell.unknown.first())?;
+        Some(((baseline.set.to_string(), baseline.kind.name.clone()), reason.clone()))
+    });
+    lacking.collect()
 }
 
 /// The pairs that would be judged in a work of one stored plan: each variant against the baseline.

@@ -224,6 +224,44 @@ fn a_value_without_logarithm_gives_no_spread() {
 }
 
 #[test]
+fn a_metric_without_values_is_named_with_its_reason() {
+    let mut stored = rounds(plan(&["a", "b"], true), 10, 0.0, 0.02);
+    for run in &mut stored.runs {
+        run.values.remove(0);
+        run.unknown = vec![UnknownValue { metric: 0, reason: "189 samples".to_string() }];
+    }
+    let named = BTreeMap::from([(
+        ("web".to_string(), "wakeup_p99".to_string()),
+        "189 samples".to_string(),
+    )]);
+    for (metrics, rows) in [(&["wakeup_p99"][..], 0), (&["wakeup_*"], 1)] {
+        let power = asked(&plan(&["a", "b"], false), std::slice::from_ref(&stored), metrics);
+        assert_eq!((&power.works[0].without_values, power.rows().count()), (&named, rows));
+        assert_eq!(power.comparisons, rows + 1);
+    }
+    let both = [rounds(plan(&["a", "b"], true), 10, 0.0, 0.02), stored];
+    let power = asked(&plan(&["a", "b"], false), &both, &[]);
+    assert!(power.works[0].without_values.is_empty());
+}
+
+#[test]
+fn equal_variants_of_the_exact_lab_show_no_noise() {
+    let in_lab = |mut plan: SampledPlan, time: GuestTime| {
+        plan.backend = SampledPlan::LAB.to_string();
+        plan.guests = vec![Guest { time, ..testing::guest("6.12.0", "b1") }];
+        plan
+    };
+    let [equal, real] = [0.0, 0.02].map(|by| rounds(plan(&["a", "b"], by == 0.0), 10, 0.0, by));
+    let planned = in_lab(plan(&["a", "b"], false), GuestTime::Exact);
+    for (time, aa) in [(GuestTime::Exact, false), (GuestTime::Real, true)] {
+        let stored = [in_lab(equal.clone(), time.clone()), in_lab(real.clone(), time)];
+        let power = asked(&planned, &stored, &[]);
+        assert!(power.is_exact && power.rows().all(|row| row.aa == aa), "{power:?}");
+        assert_eq!(power.rows().all(|row| row.sd_ln > 0.0), !aa);
+    }
+}
+
+#[test]
 fn more_than_the_most_rounds_is_more_than_any_number() {
     let (more, some) = (Rounds::MoreThan(1000), Rounds::Number(7));
     assert_eq!(some.max(Rounds::Number(9)), Rounds::Number(9));
