@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 
-use crate::hunt::Case;
+use crate::hunt::{Case, Machine, size};
 use crate::model::{SampledPlan, clean, clean_path, mistyped};
 use crate::session::{self, PlanSource, PlanText, Preparation, Request, SessionError};
 use crate::store::Note;
@@ -59,18 +59,39 @@ pub struct Unfinished {
     pub differs: bool,
     pub kernel: String,
     pub machine: String,
-    /// As it was found: the steps from there are in the lab's cache.
+    /// As it was found.
     pub case: Case,
+    /// The smallest case that it has become so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smallest: Option<Smallest>,
     /// The id of its stored plan, once it was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored: Option<String>,
 }
 
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Smallest {
+    pub machine: String,
+    pub case: Case,
+}
+
 impl Unfinished {
-    /// Whether both are one case.
+    /// Whether both are one case, as it was found.
     fn is_same(&self, other: &Unfinished) -> bool {
-        let (number, stored) = (self.number, self.stored.clone());
-        *self == Unfinished { number, stored, ..other.clone() }
+        let (number, stored, smallest) = (self.number, self.stored.clone(), self.smallest.clone());
+        *self == Unfinished { number, stored, smallest, ..other.clone() }
+    }
+
+    /// The machine and the case from which it is made smaller.
+    pub fn begin(&self) -> (&str, &Case) {
+        let smallest = self.smallest.as_ref().map(|own| (own.machine.as_str(), &own.case));
+        smallest.unwrap_or((&self.machine, &self.case))
+    }
+
+    /// Each step of a case that is made smaller is less than the one before.
+    fn extent(&self) -> impl Ord + use<> {
+        let (machine, case) = self.begin();
+        (size(case), machine.parse::<Machine>().ok())
     }
 
     /// With its new stored plan, or the last one where there is none.
@@ -90,6 +111,7 @@ impl Unfinished {
             kernel: "debian:6.18".to_string(),
             machine: "4x2".to_string(),
             case: Case { sets: Vec::new(), offline: None },
+            smallest: None,
             stored: None,
         }
     }
@@ -185,9 +207,13 @@ impl Progress {
         self.done.values().flat_map(|done| &done.unfinished).map(|own| own.number)
     }
 
-    /// Keeps an unfinished case, in place of the same one.
-    pub fn keep(&mut self, case: Unfinished) -> Result<(), Failure> {
+    /// Keeps an unfinished case, in place of the same one, and the smaller of both.
+    pub fn keep(&mut self, mut case: Unfinished) -> Result<(), Failure> {
         let own = self.done.entry(self.arguments.clone()).or_default();
+        let last = own.unfinished.iter().find(|other| other.is_same(&case));
+        if let Some(last) = last.filter(|last| last.extent() < case.extent()) {
+            case.smallest = last.smallest.clone();
+        }
         own.unfinished.retain(|other| !other.is_same(&case));
         own.unfinished.push(case);
         self.save()
@@ -218,6 +244,7 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hunt::Generator;
 
     #[test]
     fn a_hunt_goes_on_where_the_last_one_of_the_same_arguments_stopped() {
@@ -266,6 +293,34 @@ mod tests {
         assert_eq!(stored().as_deref(), Some("b"));
         again.finish(&case(1, "starvation")).unwrap();
         assert_eq!(open("seed 1").unfinished(), [case(2, "fair shares")]);
+    }
+
+    #[test]
+    fn a_case_that_became_smaller_is_not_replaced_by_a_larger_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || Progress::open(dir.path(), "seed 1".to_string()).unwrap();
+        let case = |machine: &str, seed: u64, sets: usize| {
+            let mut case = Generator::new(seed, 0, "4x2".parse().unwrap()).next_case();
+            case.sets.truncate(sets);
+            Smallest { machine: machine.to_string(), case }
+        };
+        let found = Unfinished { case: case("4x2", 1, 2).case, ..Unfinished::invented(1, "x") };
+        let kept = |smallest: Option<Smallest>| {
+            let mut progress = open();
+            progress.keep(Unfinished { smallest, ..found.clone() }).unwrap();
+            let all = open().unfinished();
+            assert_eq!(all.len(), 1, "it is one case");
+            assert_eq!(open().known(&found).as_ref(), all.first());
+            let (machine, case) = all[0].begin();
+            (machine.to_string(), case.sets.len())
+        };
+        let is = |machine: &str, sets: usize| (machine.to_string(), sets);
+        assert_eq!(kept(None), is("4x2", 2));
+        assert_eq!(kept(Some(case("4x2", 1, 1))), is("4x2", 1));
+        assert_eq!(kept(None), is("4x2", 1), "as a hunt that goes on begins, and ends at once");
+        assert_eq!(kept(Some(case("2x1", 1, 1))), is("2x1", 1), "a smaller guest");
+        assert_eq!(kept(Some(case("4x2", 1, 1))), is("2x1", 1));
+        assert_eq!(kept(Some(case("2x1", 1, 0))), is("2x1", 0));
     }
 
     #[test]

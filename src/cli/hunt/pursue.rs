@@ -20,7 +20,7 @@ use crate::sys::replace::replace;
 
 use super::super::hunt_differ::{contrast, differing};
 use super::super::hunt_run::{Fault, Judged, NEAR, distances, judge, print, trace, watcher};
-use super::super::hunt_store::{Progress, Unfinished, store_case, unlist};
+use super::super::hunt_store::{Progress, Smallest, Unfinished, store_case, unlist};
 use super::super::{Database, Failure, terminal};
 use super::{Found, Hunt, TITLE};
 
@@ -50,7 +50,6 @@ impl Hunt<'_> {
     /// Confirms a case, writes it, makes it smaller and writes that; one that was interrupted keeps its file. `false`: it
     /// does not hold alone.
     pub(super) fn pursue(&mut self, case: &Case, fault: Fault) -> Result<bool, Failure> {
-        let Some(mut held) = self.alone(case, fault)? else { return Ok(false) };
         let first = self.target().place;
         let own = Unfinished {
             number: 0,
@@ -59,17 +58,47 @@ impl Hunt<'_> {
             kernel: self.target().kernel.to_string(),
             machine: first.machine.to_string(),
             case: case.clone(),
+            smallest: None,
             stored: None,
         };
-        let own = self.numbered(own)?;
+        let known = self.progress.known(&own);
+        let mut holds = false;
+        if let Some(known) = &known {
+            terminal::message(&format!("this goes on with hunt-{}.toml", known.number));
+            holds = self.pursue_from(known, fault)?;
+            if !holds && !self.stop.load(Relaxed) {
+                terminal::message(&format!("hunt-{}.toml does not hold here", known.number));
+                self.progress.finish(known)?;
+            }
+        }
+        // As it was found it may hold where the smaller one does not; that one's file stays.
+        let is_other = known.is_none_or(|known| known.smallest.is_some());
+        if !holds && is_other && !self.stop.load(Relaxed) {
+            self.enter(first);
+            let number = free_number(&self.output, &self.progress)?;
+            holds = self.pursue_from(&Unfinished { number, ..own }, fault)?;
+        }
+        self.enter(first);
+        Ok(holds)
+    }
+
+    /// The same, from the smallest case that is kept.
+    fn pursue_from(&mut self, own: &Unfinished, fault: Fault) -> Result<bool, Failure> {
+        let (machine, case) = own.begin();
+        let Ok(machine) = machine.parse() else { return Ok(false) };
+        self.enter(Place::new(machine));
+        let Some(mut held) = self.alone(case, fault)? else { return Ok(false) };
+        // Some of its seeds may be missing here, and its file has them all.
+        if self.stop.load(Relaxed) && self.progress.known(own).is_some() {
+            return Ok(true);
+        }
         let path = self.output.join(format!("hunt-{}.toml", own.number));
         self.write(&path, &mut held, case, fault)?;
         self.progress.keep(own.clone())?;
         self.tried = 0;
-        let least = self.least(Least { case: case.clone(), held }, fault, &path)?;
+        let least = self.least(Least { case: case.clone(), held }, fault, &path, own)?;
         self.line.clear();
         self.finish(least, fault, &path, own)?;
-        self.enter(first);
         Ok(true)
     }
 
@@ -81,8 +110,6 @@ impl Hunt<'_> {
             let (Some(rule), Some(at), Ok(machine)) = (rule, at, own.machine.parse()) else {
                 continue;
             };
-            let own = self.numbered(own)?;
-            terminal::message(&format!("this goes on with hunt-{}.toml", own.number));
             let fault = if own.differs { Fault::Differs(rule) } else { Fault::Broken(rule) };
             let first = self.target().place;
             self.at = at;
@@ -93,7 +120,6 @@ impl Hunt<'_> {
                 return Ok(());
             }
             if !holds {
-                terminal::message(&format!("hunt-{}.toml does not hold here", own.number));
                 self.progress.finish(&own)?;
             }
         }
@@ -117,7 +143,13 @@ impl Hunt<'_> {
     }
 
     /// Makes a case smaller, and then its guest, until neither is possible or it is interrupted.
-    fn least(&mut self, mut least: Least, fault: Fault, path: &Path) -> Result<Least, Failure> {
+    fn least(
+        &mut self,
+        mut least: Least,
+        fault: Fault,
+        path: &Path,
+        own: &Unfinished,
+    ) -> Result<Least, Failure> {
         loop {
             self.show_steps(path, &least.case, true);
             let mut shrinker = Shrinker::new(least.case.clone());
@@ -125,12 +157,28 @@ impl Hunt<'_> {
                 self.show_steps(path, &smaller.case, true);
                 shrinker.take(smaller.case.clone());
                 least = smaller;
+                self.keep(&mut least, fault, path, own)?;
             }
             match self.smaller_place(&least, fault)? {
                 Some(smaller) => least = smaller,
                 None => return Ok(least),
             }
+            self.keep(&mut least, fault, path, own)?;
         }
+    }
+
+    /// Keeps a case that became smaller: the hunt goes on with it, however it ends.
+    fn keep(
+        &mut self,
+        least: &mut Least,
+        fault: Fault,
+        path: &Path,
+        own: &Unfinished,
+    ) -> Result<(), Failure> {
+        self.write(path, &mut least.held, &least.case, fault)?;
+        let machine = self.target().place.machine.to_string();
+        let smallest = Some(Smallest { machine, case: least.case.clone() });
+        self.progress.keep(Unfinished { smallest, ..own.clone() })
     }
 
     /// The next case that is smaller and holds.
@@ -222,7 +270,7 @@ impl Hunt<'_> {
         least: Least,
         fault: Fault,
         path: &Path,
-        own: Unfinished,
+        own: &Unfinished,
     ) -> Result<(), Failure> {
         let Least { case, mut held } = least;
         let is_least = !self.stop.load(Relaxed);
@@ -232,7 +280,7 @@ impl Hunt<'_> {
         if self.found.contains(&found) {
             remove(path)?;
             unlist_last()?;
-            return self.progress.finish(&own);
+            return self.progress.finish(own);
         }
         let case = found.case.clone();
         self.found.push(found);
@@ -247,7 +295,7 @@ impl Hunt<'_> {
         let stored = store_case(held.text.clone(), note, stop)?;
         let is_stored = stored.is_some();
         match is_least {
-            true => self.progress.finish(&own)?,
+            true => self.progress.finish(own)?,
             false => self.progress.keep(own.stored_again(stored))?,
         }
         if is_stored {
@@ -334,14 +382,6 @@ impl Hunt<'_> {
             format!("schedlab run {shown} --backend lab"),
             format!("schedlab hunt --confirm {shown}{judged_on}"),
         ]
-    }
-
-    /// A case with the number of its file: the one that it had when it was interrupted, or a free one.
-    fn numbered(&self, case: Unfinished) -> Result<Unfinished, Failure> {
-        match self.progress.known(&case) {
-            Some(known) => Ok(known),
-            None => Ok(Unfinished { number: free_number(&self.output, &self.progress)?, ..case }),
-        }
     }
 
     /// The candidates that have the fault with any seed, in their order.
