@@ -2,7 +2,7 @@
 //! again, made smaller, explained and written as a plan.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use clap::Args;
 
 use crate::backend::lab::kernel::{self, Kernel, Setting};
 use crate::hunt::{Case, Generator, Machine, Place, Target, plan_text, size};
-use crate::model::{clean, duration_ns};
+use crate::model::{clean, duration_ns, quoted, show_duration};
 use crate::session::{
     LabRequest, PlanText, Problem, SessionError, WatchRequest, WatchedRun, Watcher,
 };
@@ -18,15 +18,18 @@ use crate::variant::SCHEDULER_FORM;
 use crate::variant::scx::{self, Scheduler};
 
 use super::hunt_differ::{Compared, Hit};
-use super::hunt_run::{Distances, Fault, distances, make, print, watcher};
-use super::hunt_store::Progress;
+use super::hunt_run::{Distances, Fault, distances, make, print, until, watcher};
+use super::hunt_store::{Progress, hold};
 use super::status_line::StatusLine;
 use super::{Failure, catch_termination, hunt_confirm, terminal};
 use crate::report::numbers::counted;
 
 mod pursue;
+mod summary;
 
-/// Scenarios of one plan: so many are run before the time is looked at.
+use summary::Summary;
+
+/// Scenarios of one plan. The first so many are run whatever the time.
 const BATCH: usize = 16;
 /// A larger seed would not stay one when further ones are derived from it.
 const MAX_SEED: i64 = 1 << 40;
@@ -47,7 +50,7 @@ pub struct HuntArgs {
     /// Under this sched_ext scheduler, as in plans: fifo, or ./my_sched
     #[arg(long, value_name = "SCHEDULER", conflicts_with = "confirm")]
     scx: Option<String>,
-    /// No further scenarios begin after this time
+    /// Scenarios end after this time, but the first 16 run in any case; making cases smaller comes on top
     #[arg(long = "for", value_name = "TIME", default_value = "5min", value_parser = parse_time,
         conflicts_with = "confirm")]
     time: Duration,
@@ -125,14 +128,14 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     if !args.resume {
         make(&output)?;
     }
-    let mut progress = Progress::open(&output, arguments)?;
-    let before = if args.resume { progress.to_go_on()? } else { 0 };
-    if args.resume {
-        let scenarios = counted(before, "scenario");
-        terminal::message(&format!("this goes on after {scenarios}, and draws others"));
-    }
-    // A folder that cannot be written is an error before anything runs.
-    progress.write(before)?;
+    let _held = hold(&output)?;
+    let (progress, before) = begin(args, &output, arguments)?;
+    terminal::message(&format!(
+        "this hunts on {} for {}, in guests of {}; a line follows after each {BATCH} scenarios",
+        shown(&kernels),
+        show_duration(args.time.as_nanos() as u64),
+        topologies.join(", ")
+    ));
     let generator = |machine| {
         let generator = Generator::new(args.seed, before, machine);
         match scx {
@@ -156,6 +159,19 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     };
     let ended = hunt.hunt();
     hunt.sum_up(ended)
+}
+
+/// How far hunts into the folder are, and the scenarios of those that this one goes on with.
+fn begin(args: &HuntArgs, output: &Path, arguments: String) -> Result<(Progress, u64), Failure> {
+    let mut progress = Progress::open(output, arguments)?;
+    let before = if args.resume { progress.to_go_on()? } else { 0 };
+    if args.resume {
+        let scenarios = counted(before, "scenario");
+        terminal::message(&format!("this goes on after {scenarios}, and draws others"));
+    }
+    // A folder that cannot be written is an error before anything runs.
+    progress.write(before)?;
+    Ok((progress, before))
 }
 
 /// Runs of one kernel are the same to the last bit, so it does not differ from itself; a machine that is there twice has
@@ -186,9 +202,14 @@ fn has_slices(release: &str) -> bool {
 
 #[derive(Default)]
 struct Counts {
+    /// Those of an interrupted plan do not count: it is run again.
     scenarios: u64,
+    /// Scenarios of an interrupted plan.
+    interrupted: u64,
     /// Scenarios that broke a rule, or that kernels differ in.
     hits: u64,
+    /// Cases of the hunts that this one goes on with.
+    resumed: u64,
     /// Why the first run without a result has none.
     first_failure: Option<String>,
 }
@@ -248,6 +269,7 @@ impl Hunt<'_> {
     fn hunt(&mut self) -> Result<bool, Failure> {
         if self.args.resume {
             self.go_on()?;
+            self.counts.resumed = self.found.len() as u64;
         }
         let begun = Instant::now();
         for batch in 0.. {
@@ -263,24 +285,14 @@ impl Hunt<'_> {
             }
             let generator = &mut self.generators[0];
             let cases: Vec<Case> = (0..BATCH).map(|_| generator.next_case()).collect();
-            let mut hits = self.try_batch(&cases)?;
-            // An interrupted batch is run again.
-            if !self.stop.load(Relaxed) {
-                self.progress.write(self.before + self.counts.scenarios)?;
-            }
-            let counts = &self.counts;
-            terminal::message(&format!(
-                "{}: {}, {} found, {} s",
-                counted(counts.scenarios, "scenario"),
-                match self.compares() {
-                    true => format!("kernels differ in {}", counts.hits),
-                    false => format!("{} broke a rule", counts.hits),
-                },
-                counted(self.found.len() as u64, "case"),
-                begun.elapsed().as_secs()
-            ));
-            hits.sort_by_key(|hit| size(&cases[hit.case]));
-            self.pursue_hits(&cases, hits)?;
+            let end = begun.checked_add(self.args.time).filter(|_| batch > 0);
+            let (scenarios, hits) = (self.counts.scenarios, self.counts.hits);
+            let Some(mut found) = self.try_batch(&cases, end)? else { return Ok(false) };
+            self.progress.write(self.before + self.counts.scenarios)?;
+            let last = [self.counts.hits - hits, self.counts.scenarios - scenarios];
+            terminal::message(&self.summary().after_plan(last, begun.elapsed()));
+            found.sort_by_key(|hit| size(&cases[hit.case]));
+            self.pursue_hits(&cases, found)?;
         }
         Ok(!self.stop.load(Relaxed))
     }
@@ -305,16 +317,24 @@ impl Hunt<'_> {
         Ok(())
     }
 
-    /// Runs new scenarios on each kernel; returns those that have a fault.
-    fn try_batch(&mut self, cases: &[Case]) -> Result<Vec<Hit>, Failure> {
+    /// Runs new scenarios on each kernel, up to a moment; returns those that have a fault. `None`: it was interrupted.
+    fn try_batch(
+        &mut self,
+        cases: &[Case],
+        end: Option<Instant>,
+    ) -> Result<Option<Vec<Hit>>, Failure> {
         let mut runs: Vec<Vec<Option<Distances>>> = Vec::new();
         for at in 0..self.kernels.len() {
             self.at = at;
-            runs.push(self.run_batch(cases)?);
+            runs.push(self.run_batch(cases, end)?);
         }
-        // An interrupted batch counts the scenarios that every kernel has run.
-        let done = self.kernels.iter().map(|kernel| kernel.runs);
-        self.counts.scenarios = done.min().unwrap_or(0);
+        // Scenarios that every kernel has run.
+        let done = self.kernels.iter().map(|kernel| kernel.runs).min().unwrap_or(0);
+        if self.stop.load(Relaxed) {
+            self.counts.interrupted = done - self.counts.scenarios;
+            return Ok(None);
+        }
+        self.counts.scenarios = done;
         let mut hits = Vec::new();
         for (at, case) in cases.iter().enumerate() {
             let kernels = runs.iter_mut().map(|own| own[at].take()).collect();
@@ -330,16 +350,25 @@ impl Hunt<'_> {
             }
             hits.extend(own);
         }
-        Ok(hits)
+        Ok(Some(hits))
     }
 
     /// The distances of each case; `None`: its run gave no result.
-    fn run_batch(&mut self, cases: &[Case]) -> Result<Vec<Option<Distances>>, Failure> {
+    fn run_batch(
+        &mut self,
+        cases: &[Case],
+        end: Option<Instant>,
+    ) -> Result<Vec<Option<Distances>>, Failure> {
         let text = plan_text(&self.target(), TITLE, cases, self.args.seed, 1);
-        let mut all = Vec::new();
-        self.watch(text, &mut |run| {
+        let (mut all, line) = (Vec::new(), StatusLine::new());
+        let on = format!("of {} scenarios on {}", cases.len(), self.target());
+        line.passing(&format!("0 {on}"));
+        let watched = self.watch_until(text, end, &mut |run| {
             all.push((run.cell.index as usize, distances(&run)));
-        })?;
+            line.passing(&format!("{} {on}", all.len()));
+        });
+        line.clear();
+        watched?;
         let mut by_case = vec![None; cases.len()];
         for (case, distances) in all {
             self.kernels[self.at].runs += 1;
@@ -377,10 +406,44 @@ impl Hunt<'_> {
     }
 
     fn watch(&mut self, text: String, on_run: &mut dyn FnMut(WatchedRun)) -> Result<(), Failure> {
+        self.watch_until(text, None, on_run)
+    }
+
+    fn watch_until(
+        &mut self,
+        text: String,
+        end: Option<Instant>,
+        on_run: &mut dyn FnMut(WatchedRun),
+    ) -> Result<(), Failure> {
         let text = PlanText::new("schedlab hunt", text);
         let request = WatchRequest { text, lab: LabRequest::default(), seeds: None, traced: false };
         let watcher = &mut self.kernels[self.at].watchers[0];
-        Ok(watcher.watch(request, self.stop, on_run).map(drop)?)
+        Ok(until(self.stop, end, |stop| watcher.watch(request, stop, on_run)).map(drop)?)
+    }
+
+    fn summary(&self) -> Summary<'_> {
+        Summary {
+            kernels: shown(&self.kernels),
+            compares: self.compares(),
+            counts: &self.counts,
+            before: self.before,
+            cases: self.found.len() as u64,
+        }
+    }
+
+    /// The command that goes on with this hunt.
+    fn resume_command(&self) -> String {
+        let HuntArgs { scx, time, seed, topology, output, .. } = self.args;
+        let mut text = "schedlab hunt".to_string();
+        let mut add = |name: &str, value: &str| text += &format!(" {name} {}", quoted(value));
+        self.kernels.iter().for_each(|kernel| add("--kernel", kernel.target.kernel));
+        scx.iter().for_each(|scx| add("--scx", scx));
+        add("--for", &show_duration(time.as_nanos() as u64));
+        add("--seed", &seed.to_string());
+        let topology: Vec<String> = topology.iter().map(Machine::to_string).collect();
+        add("--topology", &topology.join(","));
+        output.iter().for_each(|output| add("-o", &output.to_string_lossy()));
+        text + " --resume"
     }
 
     fn sum_up(&self, ended: Result<bool, Failure>) -> Result<(), Failure> {
@@ -391,19 +454,12 @@ impl Hunt<'_> {
             terminal::message(&format!("{failed} gave no result; the first: {reason}"));
         }
         let found = self.found.len() as u64;
-        let text = format!(
-            "{} on {}, {}: {} found",
-            counted(counts.scenarios, "scenario"),
-            shown(&self.kernels),
-            match self.compares() {
-                true => format!("which differ in {} of them", counts.hits),
-                false => format!("{} of which broke a rule", counts.hits),
-            },
-            counted(found, "case")
-        );
+        let text = self.summary().at_end();
         match ended {
             Ok(false) => {
-                Err(SessionError::Interrupted(format!("interrupted; {text}").into()).into())
+                let text = format!("interrupted; {text}");
+                let problem = Problem::new(text, clean(&self.resume_command()));
+                Err(SessionError::Interrupted(problem).into())
             }
             Err(failure) => Err(failure),
             Ok(true) if self.hopeless().is_some() => {

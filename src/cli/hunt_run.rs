@@ -3,7 +3,10 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::analysis::Timeline;
 use crate::engine::HostNews;
@@ -21,6 +24,33 @@ use super::{Failure, host_news, terminal};
 pub const SEEDS: u32 = 4;
 /// Runs with the trace on: it changes the course of each, so that fewer may break the rule. Cells share them.
 const TRACE_RUNS: u32 = 8;
+
+/// Interval between looks at the time while a plan runs.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Runs a plan with a flag that ends it: set as soon as `stop` is, and from a moment on.
+pub fn until<T>(
+    stop: &AtomicBool,
+    moment: Option<Instant>,
+    run: impl FnOnce(&AtomicBool) -> T,
+) -> T {
+    let Some(moment) = moment else { return run(stop) };
+    let is_over = AtomicBool::new(false);
+    // A plan that ends, also by a panic, drops its end of the channel.
+    let (plan, ended) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let is_over = &is_over;
+        scope.spawn(move || {
+            while ended.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                if stop.load(Relaxed) || Instant::now() >= moment {
+                    is_over.store(true, Relaxed);
+                }
+            }
+        });
+        let _plan = plan;
+        run(is_over)
+    })
+}
 
 /// Runs plans of hunts, and says what is waited for.
 pub fn watcher() -> Watcher {
@@ -281,6 +311,24 @@ pub fn make(folder: &Path) -> Result<(), Failure> {
 mod tests {
     use super::*;
     use crate::model::{Reading, RunResult};
+
+    #[test]
+    fn a_plan_ends_at_its_moment_and_when_the_hunt_is_stopped() {
+        let (go, stop) = (AtomicBool::new(false), AtomicBool::new(true));
+        let wait = |is_over: &AtomicBool| {
+            while !is_over.load(Relaxed) {
+                thread::yield_now();
+            }
+        };
+        let now = Instant::now();
+        until(&go, Some(now), wait);
+        until(&stop, Some(now + Duration::from_secs(3600)), wait);
+        until(&stop, None, wait);
+        let is_over = |is_over: &AtomicBool| is_over.load(Relaxed);
+        assert!(!until(&go, Some(now + Duration::from_secs(3600)), is_over));
+        let panic = std::panic::catch_unwind(|| until(&go, Some(now), |_| panic!("ends")));
+        assert!(panic.is_err());
+    }
 
     #[test]
     fn a_case_lacks_its_picture_for_one_reason() {

@@ -2,6 +2,7 @@
 //! about to make smaller.
 
 use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -151,6 +152,19 @@ impl From<Done> for Entry {
     }
 }
 
+/// While it lives no other hunt writes into the folder. `None`: the folder is not there, or its file system has no locks.
+pub fn hold(folder: &Path) -> Result<Option<File>, Failure> {
+    let Ok(file) = File::open(folder) else { return Ok(None) };
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::Error(_)) => Ok(None),
+        Err(TryLockError::WouldBlock) => {
+            let text = format!("another hunt writes its cases to {}", clean_path(folder));
+            Err(Failure::here(text, "wait for it, or name another folder: -o FOLDER"))
+        }
+    }
+}
+
 /// Scenarios that hunts into a folder have had, and their unfinished cases, by their arguments.
 pub struct Progress {
     path: PathBuf,
@@ -265,6 +279,19 @@ mod tests {
         std::fs::write(dir.path().join(FILE), "no").unwrap();
         let error = open("x").err().unwrap().to_string();
         assert!(error.contains("does not say how far") && error.contains("rm "), "{error}");
+    }
+
+    #[test]
+    fn two_hunts_do_not_share_a_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = hold(dir.path()).unwrap();
+        let error = hold(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("another hunt writes its cases to "), "{error}");
+        assert!(hold(tempfile::tempdir().unwrap().path()).unwrap().is_some());
+        drop(first);
+        assert!(hold(dir.path()).unwrap().is_some());
+        assert!(hold(&dir.path().join("none")).unwrap().is_none());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left there");
     }
 
     #[test]

@@ -309,9 +309,8 @@ impl Hunt<'_> {
         if is_least {
             return Ok(());
         }
-        print(
-            "It was interrupted while it was made smaller. The same hunt goes on with it in this file, with --resume at once.",
-        )
+        print("It was interrupted while it was made smaller. The same hunt goes on with it:")?;
+        Ok(writeln!(io::stdout().lock(), "  {}", clean(&self.resume_command()))?)
     }
 
     /// Writes the plan of a case with what it shows.
