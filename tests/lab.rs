@@ -1094,10 +1094,16 @@ fn a_scheduler_that_knows_no_weights_breaks_a_rule_and_the_kernels_own_only_wher
     let (code, found, message) = confirm("./fifo.toml", "scx = \"fifo\"");
     assert_eq!(code, Some(1), "{found}{message}");
     assert!(found.starts_with("debian:6.18: fair shares in 4 of 4 runs: "), "{found}");
-    assert!(found.contains("1 of one on 0"), "{found}");
+    assert!(unwrapped(&found).contains("1 task of set `one` on CPU 0"), "{found}");
     // The wait that follows from the rule is in the trace: four of five tasks always wait.
     let words = unwrapped(&found);
-    assert!(words.contains("With the trace on in 8 of 8 runs. The trace shows: "), "{found}");
+    for part in [
+        "These runs have seeds 1 to 4 and no trace. With seeds 1 to 8 and the trace on",
+        "The trace shows: ",
+    ] {
+        assert!(words.contains(part), "{found}");
+    }
+    assert!(words.contains("is broken in 8 of 8 runs. The trace"), "{found}");
     let picture = fs::read_to_string(laboratory.path("fifo-debian-6.18.svg")).unwrap();
     assert_eq!(picture.matches(">CPU 0<").count(), 2, "the whole, and closer: {picture}");
     assert!(picture.contains("one 1: CPUs 0") && picture.contains("four 4: CPUs 0"), "{picture}");

@@ -50,7 +50,7 @@ pub struct HuntArgs {
     /// Under this sched_ext scheduler, as in plans: fifo, or ./my_sched
     #[arg(long, value_name = "SCHEDULER", conflicts_with = "confirm")]
     scx: Option<String>,
-    /// Scenarios end after this time, but the first 16 run in any case; making cases smaller comes on top
+    /// No further scenarios begin after this time, but the first 16 run in any case; making cases smaller comes on top
     #[arg(long = "for", value_name = "TIME", default_value = "5min", value_parser = parse_time,
         conflicts_with = "confirm")]
     time: Duration,

@@ -215,15 +215,30 @@ fn confirm_on(
     if let Some(rule) = gravest(&runs.found) {
         let fault = Fault::Broken(rule);
         let title = format!("{name}: {rule} on {kernel}");
-        let traced = trace(watcher, request, runs.all / SEEDS, fault, stem, &title, stop)?
-            .ok_or_else(interrupted)?;
+        let seed = request.text.parse(None)?.measure.seed;
+        let cells = (runs.all / SEEDS).max(1);
+        let traced =
+            trace(watcher, request, cells, fault, stem, &title, stop)?.ok_or_else(interrupted)?;
         text += &format!(
-            ". With the trace on in {} of {} runs. {}",
-            traced.broken, traced.runs, traced.about
+            ". These runs have {} and no trace. With {} and the trace on, which changes their course, {rule} is broken in {} of \
+             {} runs. {}",
+            seeds_words(seed, SEEDS),
+            seeds_words(seed, traced.runs / cells),
+            traced.broken,
+            traced.runs,
+            traced.about
         );
     }
     print(&text)?;
     Ok(!runs.found.is_empty())
+}
+
+/// `seeds 1 to 4`.
+fn seeds_words(first: u64, count: u32) -> String {
+    match count {
+        0 | 1 => format!("seed {first}"),
+        _ => format!("seeds {first} to {}", first.saturating_add(u64::from(count) - 1)),
+    }
 }
 
 pub fn no_result(kernel: &str, reason: &str) -> Failure {
@@ -305,6 +320,12 @@ mod tests {
         );
         let text = "accounting comes to 0.90 of its bound; starvation in 8 of 8 runs";
         assert!(patched.to_string().starts_with(text), "{patched}");
+    }
+
+    #[test]
+    fn runs_have_seeds_from_the_first_on() {
+        assert_eq!(seeds_words(3, 4), "seeds 3 to 6");
+        assert_eq!(seeds_words(3, 1), "seed 3");
     }
 
     #[test]

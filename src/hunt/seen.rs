@@ -284,16 +284,33 @@ impl Seen {
         longest.unwrap_or_default()
     }
 
-    /// The name of the set of a task, and how many tasks of `tasks` it has.
+    /// `2 tasks of the third set on CPUs 0-3, 1 task of set `one` on CPU 0`: how many of `tasks` each set has.
     pub fn describe(&self, tasks: &[usize]) -> String {
         let sets = self.work.sets.iter().enumerate().filter_map(|(at, set)| {
             let own: Vec<&usize> =
                 tasks.iter().filter(|task| self.tasks[**task].set == at).collect();
             let cpus = &self.tasks[**own.first()?].cpus;
-            Some(format!("{} of {} on {cpus}", own.len(), set.name))
+            let which = if cpus.len() == 1 { "CPU" } else { "CPUs" };
+            let tasks = if own.len() == 1 { "task" } else { "tasks" };
+            let set = set_words(set_name(&set.name));
+            Some(format!("{} {tasks} of {set} on {which} {cpus}", own.len()))
         });
         sets.collect::<Vec<_>>().join(", ")
     }
+}
+
+/// The sets that a hunt draws, by their places in the case.
+const PLACES: [&str; 4] = ["first set", "second set", "third set", "fourth set"];
+
+/// `third set` for `set2`; a name that is not a hunt's stays.
+pub fn set_name(name: &str) -> &str {
+    let at = name.strip_prefix("set").and_then(|at| at.parse::<usize>().ok());
+    at.and_then(|at| PLACES.get(at)).copied().unwrap_or(name)
+}
+
+/// `the third set`, or `set `one``, in a sentence. `name` is from [`set_name`].
+pub fn set_words(name: &str) -> String {
+    if PLACES.contains(&name) { format!("the {name}") } else { format!("set `{name}`") }
 }
 
 /// Whether a worker wants its CPU all through this step.
@@ -382,6 +399,17 @@ mod tests {
     use crate::model::{Cgroup, CgroupChange, CgroupPath, Offline, SetChange};
 
     const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_set_of_a_case_is_called_by_its_place() {
+        let sets = [("set0", "0", 1), ("one", "0-1", 2), ("set2", "1", 1), ("set9", "0", 1)];
+        let seen = crate::hunt::testing::seen(2, &sets, &[[0; 5]; 4]);
+        assert_eq!(
+            seen.describe(&[0, 1, 2, 3, 4]),
+            "1 task of the first set on CPU 0, 2 tasks of set `one` on CPUs 0-1, \
+             1 task of the third set on CPU 1, 1 task of set `set9` on CPU 0"
+        );
+    }
 
     #[test]
     fn a_change_begins_a_part_with_what_holds_then() {

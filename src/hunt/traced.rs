@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::analysis::{IdleSpan, Occupant, Stretch, Timeline, TimelineTask, Wait};
 use crate::model::Trace;
 
-use super::seen::{Seen, seconds};
+use super::seen::{Seen, seconds, set_name, set_words};
 
 /// Less says nothing.
 const MIN_NS: u64 = 100_000_000;
@@ -20,7 +20,7 @@ pub fn timeline(seen: &Seen, trace: &Trace) -> Timeline {
     let tasks = seen.tasks.iter().enumerate().map(|(at, task)| TimelineTask {
         tid: task.tid,
         set: task.set,
-        name: seen.work.sets[task.set].name.clone(),
+        name: set_name(&seen.work.sets[task.set].name).to_string(),
         cpus: task.cpus.clone(),
         never_sleeps: task.never_sleeps && is_there(at),
         cpu_ns: task.run_cpu_ns,
@@ -47,7 +47,7 @@ pub fn describe(timeline: &Timeline) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// `CPU 0: 50 % set0, 50 % set1; CPU 1: 98 % idle`. `None`: too many CPUs for a sentence.
+/// `CPU 0: 50 % first set, 50 % second set; CPU 1: 98 % idle`. `None`: too many CPUs for a sentence.
 fn places(timeline: &Timeline) -> Option<String> {
     let of_cpu = |(cpu, stretches): (usize, &Vec<Stretch>)| {
         let mut shares: BTreeMap<&str, u64> = BTreeMap::new();
@@ -86,7 +86,8 @@ fn idle(timeline: &Timeline) -> Option<String> {
     let how = match longest.first.map(|first| &timeline.tasks[first].name) {
         None => format!("and may run there ({names})"),
         Some(first) => format!(
-            "({names}) and may not run there, but one of {first} may, and would leave its CPU{}",
+            "({names}) and may not run there, but one of {} may, and would leave its CPU{}",
+            set_words(first),
             if one { " for it" } else { " for them" }
         ),
     };
@@ -135,14 +136,14 @@ fn wait(timeline: &Timeline) -> Option<String> {
     let task = &timeline.tasks[wait.task];
     Some(format!(
         "a task of {} waits for {} from {} on{}",
-        task.name,
+        set_words(&task.name),
         seconds(wait.to_ns - wait.from_ns),
         seconds(timeline.begin_ns + wait.from_ns),
         meanwhile(timeline, wait).map(|who| format!(", while {who}")).unwrap_or_default()
     ))
 }
 
-/// The set that had most of the CPUs of a task that waited: `set0 has 98 % of CPUs 1,3`.
+/// The set that had most of the CPUs of a task that waited: `the first set has 98 % of CPUs 1,3`.
 fn meanwhile(timeline: &Timeline, wait: Wait) -> Option<String> {
     let cpus = &timeline.tasks[wait.task].cpus;
     let stretches = cpus.iter().filter_map(|cpu| timeline.cpus.get(cpu as usize)).flatten();
@@ -160,6 +161,7 @@ fn meanwhile(timeline: &Timeline, wait: Wait) -> Option<String> {
     let all_ns = (wait.to_ns - wait.from_ns) * cpus.len() as u64;
     let name = &timeline.tasks.iter().find(|task| task.set == set)?.name;
     let which = if cpus.len() == 1 { "CPU" } else { "CPUs" };
+    let name = set_words(name);
     Some(format!("{name} has {:.0} % of {which} {cpus}", set_ns as f64 * 100.0 / all_ns as f64))
 }
 
@@ -200,13 +202,13 @@ mod tests {
             "CPU 0: 100 % one; CPU 1: 100 % idle; ",
             "CPU 1 idles for 0.7 s in all, up to 0.7 s at a time, next to 1 task that waits and may run there (two)",
             "a task is moved to it once meanwhile",
-            "a task of two waits for 0.8 s from 0.7 s on, while one has 50 % of CPUs 0-1",
+            "a task of set `two` waits for 0.8 s from 0.7 s on, while set `one` has 50 % of CPUs 0-1",
         ] {
             assert!(text.contains(part), "{text}");
         }
         timeline.idle.iter_mut().for_each(|span| span.first = Some(0));
         let text = describe(&timeline);
-        let two_steps = "next to 1 task that waits (two) and may not run there, but one of one may, and would leave its \
+        let two_steps = "next to 1 task that waits (two) and may not run there, but one of set `one` may, and would leave its \
                          CPU for it";
         assert!(text.contains(two_steps), "{text}");
         (timeline.waits, timeline.idle) = (Vec::new(), Vec::new());

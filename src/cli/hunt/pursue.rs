@@ -348,11 +348,11 @@ impl Hunt<'_> {
         let traced = match trace(watcher, request, 1, fault, &stem, &title, self.stop)? {
             Some(traced) if traced.broken > 0 => match fault {
                 Fault::Broken(_) => format!(
-                    "With tracing it holds in {} of {} runs. {}",
+                    "It also holds in {} of {} runs with tracing, which changes their course. {}",
                     traced.broken, traced.runs, traced.about
                 ),
                 Fault::Differs(_) => format!(
-                    "With tracing {} of {} runs come to {NEAR} of the bound. {}",
+                    "With tracing, which changes their course, {} of {} runs come to {NEAR} of the bound. {}",
                     traced.broken, traced.runs, traced.about
                 ),
             },

@@ -135,7 +135,9 @@ mod tests {
         assert_eq!((found.from_ns, found.to_ns), (150_000_000, 700_000_000));
         assert!(found.is_broken());
         assert!(
-            Starvation.explain(&seen, &found).contains("1 of b on 0 wakes and waits for 0.6 s")
+            Starvation
+                .explain(&seen, &found)
+                .contains("1 task of set `b` on CPU 0 wakes and waits for 0.6 s")
         );
         assert!(!Starvation.judge(&make(6, 450)).unwrap().is_broken());
         assert_eq!(Starvation.judge(&make(4, 550)), None, "from before this part of the run");

@@ -83,13 +83,26 @@ impl Rule for WorkConservation {
         let whose = match cpus.as_slice() {
             [cpu] => format!("CPU {cpu} idles"),
             some if some.len() < seen.cpus.len() => {
-                format!("{:.2} CPUs idle, among {},", found.figure, which(some))
+                idle_words(found.figure, &format!("CPUs {}", which(some)))
             }
-            _ => format!("{:.2} of {} CPUs idle", found.figure, seen.cpus.len()),
+            _ => idle_words(found.figure, &format!("{} CPUs", seen.cpus.len())),
         };
         format!("for {time} {whose} while {}", waiting_words(seen, found, &cpus))
     }
 }
+
+/// `1 of 4 CPUs idles`, `1.53 of CPUs 0,2 idle`. Windows of tasks end at slightly different moments, so a figure has errors
+/// of about one percent.
+fn idle_words(figure: f64, cpus: &str) -> String {
+    let whole = figure.round();
+    match whole {
+        1.0 if (figure - whole).abs() < ERROR => format!("1 of {cpus} idles"),
+        2.0.. if (figure - whole).abs() < ERROR => format!("{whole:.0} of {cpus} idle"),
+        _ => format!("{figure:.2} of {cpus} idle"),
+    }
+}
+
+const ERROR: f64 = 0.02;
 
 /// Tasks with less wait.
 const NEARLY: f64 = 0.9;
@@ -153,7 +166,10 @@ mod tests {
         let (found, text) = judge(&[[busy; 2].as_slice(), &[idle; 18]].concat()).unwrap();
         assert_eq!((found.from_ns, found.to_ns), (200_000_000, 2_000_000_000));
         assert_eq!((found.distance, found.figure), (3.6, 1.0));
-        assert_eq!(text, "for 1.8 s CPU 1 idles while 1 of one on 1,3 waits, which may run there");
+        assert_eq!(
+            text,
+            "for 1.8 s CPU 1 idles while 1 task of set `one` on CPUs 1,3 waits, which may run there"
+        );
         let (found, _) = judge(&[[idle; 4].as_slice(), &[busy], &[idle; 4]].concat()).unwrap();
         assert_eq!((found.distance, found.from_ns), (0.8, 0), "never for long");
     }
@@ -164,10 +180,24 @@ mod tests {
         let seen = seen(4, &sets, &[[60, 50, 100, 90]; 10]);
         let found = WorkConservation.judge(&seen).unwrap();
         let text = WorkConservation.explain(&seen, &found);
-        let waits = "1.00 CPUs idle, among 1,2,3, while 1 of held on 0, 1 of some on 0,3 wait: \
-                     1 of some on 0,3 may run on one of these, \
-                     or one of 2 of free on 0-3 may move there and leave its CPU";
+        let waits = "1 of CPUs 1,2,3 idles while 1 task of set `held` on CPU 0, 1 task of set `some` on CPUs 0,3 wait: \
+                     1 task of set `some` on CPUs 0,3 may run on one of these, \
+                     or one of 2 tasks of set `free` on CPUs 0-3 may move there and leave its CPU";
         assert!(text.ends_with(waits), "{text}");
+    }
+
+    #[test]
+    fn a_figure_within_its_error_is_a_whole_number_of_cpus() {
+        let words = |figure| idle_words(figure, "4 CPUs");
+        for (figure, expected) in [
+            (1.01, "1 of 4 CPUs idles"),
+            (0.99, "1 of 4 CPUs idles"),
+            (2.01, "2 of 4 CPUs idle"),
+            (1.53, "1.53 of 4 CPUs idle"),
+            (0.25, "0.25 of 4 CPUs idle"),
+        ] {
+            assert_eq!(words(figure), expected);
+        }
     }
 
     #[test]
