@@ -27,7 +27,7 @@ use crate::report::numbers::counted;
 mod pursue;
 mod summary;
 
-use summary::Summary;
+use summary::{Counts, Summary};
 
 /// Scenarios of one plan. The first so many are run whatever the time.
 const BATCH: usize = 16;
@@ -198,20 +198,6 @@ fn with_knobs(mut generator: Generator, has_slices: bool, has_clamps: bool) -> G
 fn has_slices(release: &str) -> bool {
     let numbers = release.split(['.', '-', '+']).map_while(|part| part.parse::<u32>().ok());
     numbers.take(2).collect::<Vec<u32>>() >= vec![6, 12]
-}
-
-#[derive(Default)]
-struct Counts {
-    /// Those of an interrupted plan do not count: it is run again.
-    scenarios: u64,
-    /// Scenarios of an interrupted plan.
-    interrupted: u64,
-    /// Scenarios that broke a rule, or that kernels differ in.
-    hits: u64,
-    /// Cases of the hunts that this one goes on with.
-    resumed: u64,
-    /// Why the first run without a result has none.
-    first_failure: Option<String>,
 }
 
 /// A case as it is written.

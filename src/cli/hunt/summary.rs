@@ -4,7 +4,19 @@ use std::time::Duration;
 
 use crate::report::numbers::counted;
 
-use super::Counts;
+#[derive(Default)]
+pub(super) struct Counts {
+    /// Without scenarios of an interrupted plan, which is run again.
+    pub scenarios: u64,
+    /// Scenarios of an interrupted plan.
+    pub interrupted: u64,
+    /// Scenarios that broke a rule, or that kernels differ in.
+    pub hits: u64,
+    /// Cases of the hunts that this one goes on with.
+    pub resumed: u64,
+    /// Why the first run without a result has none.
+    pub first_failure: Option<String>,
+}
 
 pub(super) struct Summary<'a> {
     /// `debian:6.12, debian:6.18`.
