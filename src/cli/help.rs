@@ -239,17 +239,37 @@ pub fn as_problem(error: &clap::Error, schedlab: &Command, words: &[OsString]) -
     if let (ErrorKind::InvalidUtf8, Some(word)) = (error.kind(), foreign) {
         message = format!("{word:?} is not UTF-8, and `{command}` takes no other names");
     }
+    let negative = negative(error, called, words);
+    message = negative.clone().unwrap_or(message);
     if let Some(cause) = &cause {
         message.push_str(&format!(": {}", cause.message));
     }
     let program = || {
-        let may_be = command == "schedlab run" && error.kind() == ErrorKind::UnknownArgument;
-        may_be.then(|| "a program of yours stands behind --: schedlab run -- sleep 1".to_string())
+        let is_word = negative.is_none() && error.kind() == ErrorKind::UnknownArgument;
+        (command == "schedlab run" && is_word)
+            .then(|| "a program of yours stands behind --: schedlab run -- sleep 1".to_string())
     };
     let renamed = renamed(error, called).map(str::to_string);
     let meant = renamed.or_else(|| similar(error, called)).or_else(program);
     let hint = cause.and_then(|cause| cause.hint).or(meant);
     Problem::new(message, hint.unwrap_or_else(|| format!("{command} --help")))
+}
+
+/// The error of `--duration -1s`, which clap takes for an option `-1`.
+fn negative(error: &clap::Error, called: &Command, words: &[OsString]) -> Option<String> {
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let is_negative = |value: &str| {
+        value.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let pairs = words.windows(2).filter_map(|pair| Some((pair[0].to_str()?, pair[1].to_str()?)));
+    let mut pairs = pairs.filter(|(_, value)| value.starts_with(unknown) && is_negative(value));
+    let (option, value) = pairs.find(|(option, _)| {
+        let mut args = called.get_arguments().filter(|arg| arg.get_action().takes_values());
+        args.any(|arg| arg.get_long().is_some_and(|long| option.strip_prefix("--") == Some(long)))
+    })?;
+    Some(format!("invalid value '{value}' for '{option}': it is negative"))
 }
 
 /// Why a value does not fit its option.

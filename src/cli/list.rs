@@ -67,7 +67,13 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
         (What::Probes, Some(name)) => describe::probe(name, columns)?,
         (What::Probes, None) => table::names(probes(), columns),
         (What::Knobs, Some(name)) => describe::knob(name, columns)?,
-        (What::Knobs, None) => table::names(knobs(), columns),
+        (What::Knobs, None) => {
+            let live = format!(
+                "{}: changes on a running thread, so variants can take turns: schedlab help turns",
+                LIVE.trim()
+            );
+            format!("{}\n{}", table::names(knobs(), columns), table::wrapped(&live, columns))
+        }
         (What::Plans, Some(name)) => describe::plan("plans", name, columns)?,
         (What::Findings, Some(name)) => describe::plan("findings", name, columns)?,
         (What::Cases, Some(name)) => describe::plan("cases", name, columns)?,
@@ -179,13 +185,17 @@ fn runs(args: &ListArgs) -> Result<String, Failure> {
         terminal::message("nothing is stored yet");
         return Ok(String::new());
     }
+    Ok(runs_table(&selected(args, &heads)?, &heads, terminal::width()))
+}
+
+/// The plans that the words select, or all.
+fn selected<'a>(args: &ListArgs, heads: &'a [PlanHead]) -> Result<Vec<&'a PlanHead>, Failure> {
     let sides = match &args.name {
-        Some(text) => args.db.select_whole(text, &heads)?,
+        Some(text) => args.db.select_whole(text, heads)?,
         None => Vec::new(),
     };
     let is_chosen = |head: &&PlanHead| sides.iter().all(|side| side.plans.contains(&head.id));
-    let chosen: Vec<&PlanHead> = heads.iter().filter(is_chosen).collect();
-    Ok(runs_table(&chosen, &heads, terminal::width()))
+    Ok(heads.iter().filter(is_chosen).collect())
 }
 
 fn scores(args: &ListArgs) -> Result<String, Failure> {
@@ -211,17 +221,20 @@ fn hunts(args: &ListArgs) -> Result<String, Failure> {
     let heads = store.plan_heads()?;
     let digits = id_length(&heads);
     let is_case = |head: &&PlanHead| head.tags.iter().any(|tag| tag == hunt_store::TAG);
+    if !heads.iter().any(|head| is_case(&head)) {
+        terminal::message("no case is stored yet: schedlab hunt");
+        return Ok(String::new());
+    }
     let row = |head: &PlanHead| {
         let notes = store.annotations(head.id.as_str())?.notes;
         let text = notes.first().map(|note| clean(&note.text)).unwrap_or_default();
         let id = shortened(&head.id.chars().take(digits).collect::<String>(), 40);
         Ok(vec![id, format!("{}\n{text}", clean(&head.title))])
     };
-    let rows: Result<Vec<Vec<String>>, Failure> = heads.iter().filter(is_case).map(row).collect();
-    let rows = rows?;
+    let chosen = selected(args, &heads)?.into_iter().filter(is_case);
+    let rows = chosen.map(row).collect::<Result<Vec<Vec<String>>, Failure>>()?;
     if rows.is_empty() {
-        terminal::message("no case is stored yet: schedlab hunt");
-        return Ok(String::new());
+        terminal::message("no case is among the selected plans");
     }
     Ok(table::names(rows, terminal::width()))
 }

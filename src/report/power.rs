@@ -74,8 +74,8 @@ fn length_advice(advice: &LengthAdvice) -> String {
             show_duration(*planned_ns)
         ),
         LengthAdvice::LacksSamples { planned_ns } => format!(
-            "a p99 takes a longer duration: some runs of {} have too few samples of it; by throughput, no other length \
-             makes intervals 5 % narrower",
+            "a p99 takes a longer duration: more than 1 of 20 runs of {} have too few samples of it; by throughput, no \
+             other length makes intervals 5 % narrower",
             show_duration(*planned_ns)
         ),
         LengthAdvice::Turns => {

@@ -22,7 +22,7 @@ pub enum LengthAdvice {
     AsPlanned {
         planned_ns: u64,
     },
-    /// Some runs have too few samples for a p99, and no length that was seen has them.
+    /// More than one run in 20 has too few samples for a p99, and no length that was seen has them.
     LacksSamples {
         planned_ns: u64,
     },
@@ -41,7 +41,7 @@ pub enum LengthAdvice {
 pub struct RunLength {
     /// The set that differs most between runs.
     pub set: String,
-    /// The standard deviation of its throughput between runs, and of a second of one run, as shares of their means.
+    /// The standard deviation of its throughput's logarithm between runs, and of a second of one run as a share of it.
     pub between: f64,
     pub within: f64,
     pub planned_ns: u64,
@@ -60,7 +60,7 @@ pub struct Times {
     pub window_ns: u64,
 }
 
-/// Variances as shares of the squared mean: between runs, and of a second of one run.
+/// Variances of logarithms: between runs, and of a second of one run.
 #[derive(Debug, Clone, Copy)]
 struct Variances {
     between: f64,
@@ -98,8 +98,7 @@ pub fn run_length(groups: &[Vec<&RunWindows>], times: Times, samples_needed: u64
         let all = all.take_while(|ns| *ns <= planned_ns.saturating_mul(MAX_TIMES));
         all.min_by(|one, other| width(*one).total_cmp(&width(*other)))
     };
-    let runs = groups.iter().flatten();
-    let fewest = runs.filter_map(|run| run.judged_samples).min();
+    let fewest = usual_fewest(groups.iter().flatten().filter_map(|run| run.judged_samples));
     // A quarter more, since runs are not alike.
     let part = fewest.map(|fewest| 1.25 * samples_needed as f64 / fewest.max(1) as f64);
     let min_ns = part.map_or(0, |part| (planned_ns as f64 * part) as u64);
@@ -120,6 +119,13 @@ pub fn run_length(groups: &[Vec<&RunWindows>], times: Times, samples_needed: u64
         interval,
         needs_samples: best(0).is_some_and(|ns| ns < best_ns),
     })
+}
+
+/// The fewest samples of 19 in 20 runs: a run that load from outside slowed says little of the others.
+fn usual_fewest(samples: impl Iterator<Item = u64>) -> Option<u64> {
+    let mut samples: Vec<u64> = samples.collect();
+    samples.sort_unstable();
+    samples.get(samples.len() / 20).copied()
 }
 
 /// Lengths that a person would choose: 10, 20, 50, 100 ms and so on.
@@ -146,7 +152,8 @@ fn variances<'a>(groups: &[Vec<&'a RunWindows>], times: Times) -> Vec<(&'a str, 
     sets.into_iter().filter_map(known).collect()
 }
 
-/// Sums of squares, as shares of the squared mean of their group, and their degrees of freedom.
+/// Sums of squares and their degrees of freedom: of the logarithms of runs' means, since verdicts are of their ratios
+/// and one run in another state would outweigh all others, and of windows as shares of their run's mean.
 #[derive(Debug, Default)]
 struct Squares {
     between: f64,
@@ -157,16 +164,18 @@ struct Squares {
 
 impl Squares {
     fn add(&mut self, runs: &[&[f64]]) {
-        let means: Vec<f64> = runs.iter().map(|run| mean(run)).collect();
-        let all = mean(&means);
-        if means.len() < 2 || runs[0].is_empty() || all <= 0.0 {
+        // A run that did nothing has no logarithm.
+        let runs = runs.iter().map(|run| (*run, mean(run))).filter(|(_, mean)| *mean > 0.0);
+        let (runs, means): (Vec<&[f64]>, Vec<f64>) = runs.unzip();
+        if means.len() < 2 {
             return;
         }
         let count = runs[0].len();
-        self.between += count as f64 * squares(&means, all) / all.powi(2);
+        let logs: Vec<f64> = means.iter().map(|mean| mean.ln()).collect();
+        self.between += count as f64 * squares(&logs, mean(&logs));
         self.between_freedom += means.len() - 1;
-        let within = runs.iter().zip(&means).map(|(run, mean)| squares(run, *mean)).sum::<f64>();
-        self.within += within / all.powi(2);
+        let shares = runs.iter().zip(&means).map(|(run, mean)| squares(run, *mean) / mean.powi(2));
+        self.within += shares.sum::<f64>();
         self.within_freedom += means.len() * (count - 1);
     }
 
@@ -237,6 +246,16 @@ mod tests {
     }
 
     #[test]
+    fn one_run_in_another_state_does_not_outweigh_all_others() {
+        let mut one = runs(0.052, 0.015, None);
+        one[200].sets[0].1.iter_mut().for_each(|rate| *rate *= 5.0);
+        // The square root of 0.052^2 and ln(5)^2 / 400; as shares of the mean it would be 0.2.
+        let length = length(&one);
+        assert!((length.between - 0.096).abs() < 0.004, "{length:?}");
+        assert!((length.within - 0.015).abs() < 0.001, "{length:?}");
+    }
+
+    #[test]
     fn a_run_whose_noise_is_its_own_is_long() {
         let runs = runs(0.001, 0.05, None);
         let times = Times { warmup_ns: 500 * MS, ..TIMES };
@@ -258,6 +277,18 @@ mod tests {
         );
         assert_eq!(
             advice(&runs(0.052, 0.015, Some(10)), TIMES),
+            LengthAdvice::LacksSamples { planned_ns: TIMES.duration_ns }
+        );
+    }
+
+    #[test]
+    fn a_few_slow_runs_do_not_make_all_runs_longer() {
+        let mut slow = runs(0.052, 0.015, Some(1000));
+        slow[..20].iter_mut().for_each(|run| run.judged_samples = Some(10));
+        assert_eq!(length(&slow).best_ns, 200 * MS);
+        slow[20].judged_samples = Some(10);
+        assert_eq!(
+            advice(&slow, TIMES),
             LengthAdvice::LacksSamples { planned_ns: TIMES.duration_ns }
         );
     }

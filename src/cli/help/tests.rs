@@ -30,7 +30,7 @@ fn help_of_a_command_is_its_own_unless_it_is_a_topic_too() {
 
 #[test]
 fn a_wrong_command_line_has_the_form_of_all_errors() {
-    let cases: [(&[&str], &str); 18] = [
+    let cases: [(&[&str], &str); 20] = [
         (&["reprot"], "unrecognized subcommand 'reprot'\nhint: did you mean `report`?"),
         // The commonest slip.
         (
@@ -43,6 +43,14 @@ fn a_wrong_command_line_has_the_form_of_all_errors() {
             &["run", "-n", "5"],
             "unexpected argument '-n' found\n\
              hint: a program of yours stands behind --: schedlab run -- sleep 1",
+        ),
+        (
+            &["run", "mine.toml", "--duration", "-1s"],
+            "invalid value '-1s' for '--duration': it is negative\nhint: schedlab run --help",
+        ),
+        (
+            &["list", "runs", "--db", "x", "-1"],
+            "unexpected argument '-1' found\nhint: schedlab list --help",
         ),
         (&["rum"], "unrecognized subcommand 'rum'\nhint: did you mean `run`?"),
         (&["rn"], "unrecognized subcommand 'rn'\nhint: did you mean `run`?"),
