@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::backend::lab::kernel::Step;
-use crate::backend::lab::kernel::build::{Event, PatchNote, Stage};
+use crate::backend::lab::kernel::build::{Event, PatchNote};
 use crate::report::shortened;
 
 use super::status_line::StatusLine;
@@ -14,18 +14,6 @@ pub const MAX_WIDTH: usize = 200;
 const MAX_MOVED: usize = 3;
 /// The interval of a long stage's lines, where no line is redrawn.
 const SECONDS_BETWEEN_LINES: u64 = 60;
-
-fn stage_words(stage: Stage) -> &'static str {
-    match stage {
-        Stage::ReadingTree => "reading the tree",
-        Stage::Unpacking => "unpacking the sources",
-        Stage::Copying => "copying the base's tree and objects",
-        Stage::Applying => "applying the patches",
-        Stage::Configuring => "configuring",
-        Stage::CompilingBase => "compiling the base",
-        Stage::Compiling => "compiling",
-    }
-}
 
 /// Progress on standard error: a line that is redrawn on a terminal, otherwise a line for each step
 /// that takes long.
@@ -81,7 +69,7 @@ impl Show {
                 ));
             }
             Event::Stage(stage) => {
-                (self.stage, self.printed_at) = (stage_words(*stage), 0);
+                (self.stage, self.printed_at) = (stage.word(), 0);
                 self.printed.remove(self.stage);
                 self.passing(self.stage);
             }

@@ -7,8 +7,7 @@ use clap::Args;
 
 use crate::analysis::once;
 use crate::model::{
-    DisturbanceKind, Plan, PlanHead, ProgramRecord, RunCounts, SampledPlan, Sharding, Variant,
-    Work, show_duration,
+    Plan, PlanHead, ProgramRecord, RunCounts, SampledPlan, Sharding, Variant, Work, show_duration,
 };
 use crate::report::numbers::counted;
 use crate::report::{changes, clean, guest, knobs, placement};
@@ -97,7 +96,7 @@ fn lines(head: &PlanHead, detail: &PlanDetail, end: &str) -> Vec<Line> {
             format!("{} {runs}: {reason}", unmeasured.status)
         }),
     ));
-    let kinds = detail.disturbed.iter().map(|(kind, runs)| format!("{} {runs}", word(*kind)));
+    let kinds = detail.disturbed.iter().map(|(kind, runs)| format!("{} {runs}", kind.word()));
     let kinds: Vec<String> = kinds.collect();
     if !kinds.is_empty() {
         lines.push(("disturbed", format!("runs, by cause: {}", kinds.join(", "))));
@@ -250,23 +249,5 @@ fn runs(runs: &RunCounts) -> String {
     match runs.repeated() {
         0 => counts,
         more => format!("{counts} and {more} that replace those of rounds that were spoilt"),
-    }
-}
-
-fn word(kind: DisturbanceKind) -> &'static str {
-    match kind {
-        DisturbanceKind::Steal => "steal time",
-        DisturbanceKind::OutsideLoad => "load from outside",
-        DisturbanceKind::Throttling => "throttling",
-        DisturbanceKind::FrequencyChange => "frequency change",
-        DisturbanceKind::ClockSourceChange => "change of the clock source",
-        DisturbanceKind::ClockStep => "clock step",
-        DisturbanceKind::CpuHotplug => "CPU hotplug",
-        DisturbanceKind::StarvedWorkers => "starved workers",
-        DisturbanceKind::UnderWay => "latencies under way at the end",
-        DisturbanceKind::CountedWork => "work in operations",
-        DisturbanceKind::CpuTimeAboveWall => "CPU time above wall time",
-        DisturbanceKind::ProbeSource => "probe's source",
-        DisturbanceKind::LateChange => "late change",
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use crate::model::{Claim, Direction, Expectation, Plan, Unit};
+use crate::model::{Claim, Direction, Expectation, Plan, Unit, words};
 use crate::stats::{
     Effect, Excluded, Interval, Judged, Look, MAX_ROUNDS, Rounds, Verdict, differences,
     interval_of_look, interval_of_mean, log_ratios, min_rounds,
@@ -15,60 +15,38 @@ use crate::stats::{
 
 use super::{Analysis, Cell, Note, Pairing, Row, takes_metric};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    Holds,
-    /// The rounds do not decide, or there is no value.
-    Open,
-    Fails,
-}
-
-impl Outcome {
-    pub fn word(self) -> &'static str {
-        match self {
-            Outcome::Holds => "HOLDS",
-            Outcome::Open => "OPEN",
-            Outcome::Fails => "FAILS",
-        }
+words! {
+    #[derive(PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Outcome {
+        Holds = "HOLDS",
+        /// The rounds do not decide, or there is no value.
+        Open = "OPEN",
+        Fails = "FAILS",
     }
 }
 
-/// The outcome of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FindingOutcome {
-    /// All that is expected holds.
-    Reproduced,
-    /// One expectation fails.
-    Contradicted,
-    Open,
-    /// Virtual time cannot show it.
-    NotModelled,
+words! {
+    /// The outcome of a finding.
+    #[derive(Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum FindingOutcome {
+        /// All that is expected holds.
+        Reproduced = "REPRODUCED",
+        /// One expectation fails.
+        Contradicted = "CONTRADICTED",
+        Open = "OPEN",
+        /// Virtual time cannot show it.
+        NotModelled = "NOT MODELLED",
+    }
 }
 
 impl FindingOutcome {
-    pub const ALL: [FindingOutcome; 4] = [
-        FindingOutcome::Reproduced,
-        FindingOutcome::Contradicted,
-        FindingOutcome::Open,
-        FindingOutcome::NotModelled,
-    ];
-
     pub fn from_tested(tested: &[Tested]) -> FindingOutcome {
         match tested.iter().map(|tested| tested.outcome).max() {
             Some(Outcome::Holds) => FindingOutcome::Reproduced,
             Some(Outcome::Fails) => FindingOutcome::Contradicted,
             Some(Outcome::Open) | None => FindingOutcome::Open,
-        }
-    }
-
-    pub fn word(self) -> &'static str {
-        match self {
-            FindingOutcome::Reproduced => "REPRODUCED",
-            FindingOutcome::Contradicted => "CONTRADICTED",
-            FindingOutcome::Open => "OPEN",
-            FindingOutcome::NotModelled => "NOT MODELLED",
         }
     }
 }

@@ -202,7 +202,7 @@ fn finish(
         RunEnd::Finished(Outcome::Failed { mut reason }) => {
             for disturbance in disturbances {
                 // Without its share: runs that failed alike have one reason.
-                reason.push_str(&format!("{MEANWHILE}{}", disturbance.kind()));
+                reason.push_str(&format!("{MEANWHILE}{}", disturbance.kind().word()));
             }
             RunEnd::Finished(Outcome::Failed { reason })
         }

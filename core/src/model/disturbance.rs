@@ -1,11 +1,9 @@
 //! Typed facts about a run: influences from outside on its numbers, and anything else that a reader has to know
 //! about how they were counted. Plain data; `report` puts them into English.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
-use super::CpuSet;
+use super::{CpuSet, words};
 
 /// Something from outside that touched a run's numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -16,22 +14,25 @@ pub struct Disturbance {
     pub fact: DisturbanceFact,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DisturbanceKind {
-    Steal,
-    OutsideLoad,
-    Throttling,
-    FrequencyChange,
-    ClockSourceChange,
-    ClockStep,
-    CpuHotplug,
-    StarvedWorkers,
-    UnderWay,
-    CountedWork,
-    CpuTimeAboveWall,
-    ProbeSource,
-    LateChange,
+words! {
+    /// Disturbances, with the words of reasons and reports.
+    #[derive(Hash, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum DisturbanceKind {
+        Steal = "steal",
+        OutsideLoad = "load from outside",
+        Throttling = "throttling",
+        FrequencyChange = "a frequency change",
+        ClockSourceChange = "a change of the clock source",
+        ClockStep = "a clock step",
+        CpuHotplug = "CPU hotplug",
+        StarvedWorkers = "starved workers",
+        UnderWay = "latencies under way at the end",
+        CountedWork = "work in operations",
+        CpuTimeAboveWall = "CPU time above wall time",
+        ProbeSource = "a probe's lesser source",
+        LateChange = "a late change",
+    }
 }
 
 /// Shares are of the pool's CPU time, `cpu_share` of one CPU's time.
@@ -225,27 +226,6 @@ impl DisturbanceFact {
             DisturbanceFact::LateChange { .. } => DisturbanceKind::LateChange,
             DisturbanceFact::Text { kind, .. } => *kind,
         }
-    }
-}
-
-/// A short name, for reasons of failures.
-impl fmt::Display for DisturbanceKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            DisturbanceKind::Steal => "steal",
-            DisturbanceKind::OutsideLoad => "load from outside",
-            DisturbanceKind::Throttling => "throttling",
-            DisturbanceKind::FrequencyChange => "a changed frequency setting",
-            DisturbanceKind::ClockSourceChange => "a changed clock source",
-            DisturbanceKind::ClockStep => "a clock step",
-            DisturbanceKind::CpuHotplug => "CPU hotplug",
-            DisturbanceKind::StarvedWorkers => "starved workers",
-            DisturbanceKind::UnderWay => "latencies under way at the end",
-            DisturbanceKind::CountedWork => "work in operations",
-            DisturbanceKind::CpuTimeAboveWall => "CPU time above wall time",
-            DisturbanceKind::ProbeSource => "a probe's lesser source",
-            DisturbanceKind::LateChange => "a late change",
-        })
     }
 }
 

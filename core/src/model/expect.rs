@@ -44,18 +44,19 @@ impl Claim {
     /// The words in a plan.
     pub const WORDS: &'static [&'static str] =
         &["better", "worse", "same", "not-better", "not-worse", "more", "less"];
+    /// The claims of these words.
+    const NAMED: [Claim; Claim::WORDS.len()] = [
+        Claim::Better,
+        Claim::Worse,
+        Claim::Same,
+        Claim::NotBetter,
+        Claim::NotWorse,
+        Claim::More,
+        Claim::Less,
+    ];
 
     pub fn from_word(word: &str) -> Option<Claim> {
-        Some(match word {
-            "better" => Claim::Better,
-            "worse" => Claim::Worse,
-            "same" => Claim::Same,
-            "not-better" => Claim::NotBetter,
-            "not-worse" => Claim::NotWorse,
-            "more" => Claim::More,
-            "less" => Claim::Less,
-            _ => return None,
-        })
+        Claim::WORDS.iter().position(|own| *own == word).map(|at| Claim::NAMED[at])
     }
 
     /// Whether the claim makes sense for a metric of this direction: more of a counter is neither better
@@ -106,24 +107,16 @@ impl Claim {
 
 impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = match self {
-            Claim::Better => "better",
-            Claim::Worse => "worse",
-            Claim::Same => "same",
-            Claim::NotBetter => "not-better",
-            Claim::NotWorse => "not-worse",
-            Claim::More => "more",
-            Claim::Less => "less",
-            Claim::Ratio { from, to } => {
-                return match (from, to) {
-                    (Some(from), Some(to)) => write!(f, "{from}x to {to}x"),
-                    (Some(from), None) => write!(f, "at least {from}x"),
-                    (None, Some(to)) => write!(f, "at most {to}x"),
-                    (None, None) => f.write_str("any ratio"),
-                };
-            }
+        let Claim::Ratio { from, to } = self else {
+            let at = Claim::NAMED.iter().position(|own| own == self);
+            return f.write_str(at.map_or("", |at| Claim::WORDS[at]));
         };
-        f.write_str(word)
+        match (from, to) {
+            (Some(from), Some(to)) => write!(f, "{from}x to {to}x"),
+            (Some(from), None) => write!(f, "at least {from}x"),
+            (None, Some(to)) => write!(f, "at most {to}x"),
+            (None, None) => f.write_str("any ratio"),
+        }
     }
 }
 

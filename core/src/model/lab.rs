@@ -3,6 +3,8 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use serde_json::{Map, Value};
 
+use super::words;
+
 /// The machine of every guest of a plan: `[lab]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self")]
@@ -134,43 +136,32 @@ pub struct Migration {
     pub cpus_per_llc: u32,
 }
 
-/// How much of a machine a guest has, from less to more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FidelityClass {
-    /// All CPUs share one clock: N busy ones have 1/N of the speed.
-    Shared,
-    /// Each CPU has a clock and the full speed of its own.
-    Clocks,
-    /// And work that is given as a time takes this time, as on every machine.
-    Burn,
-    /// Delays of a real machine are added, too.
-    Twin,
-}
-
-impl FidelityClass {
-    pub fn word(self) -> &'static str {
-        match self {
-            FidelityClass::Shared => "one clock for all CPUs",
-            FidelityClass::Clocks => "clocks",
-            FidelityClass::Burn => "burn",
-            FidelityClass::Twin => "twin",
-        }
+words! {
+    /// How much of a machine a guest has, from less to more.
+    #[derive(PartialOrd, Ord)]
+    pub enum FidelityClass {
+        /// All CPUs share one clock: N busy ones have 1/N of the speed.
+        Shared = "one clock for all CPUs",
+        /// Each CPU has a clock and the full speed of its own.
+        Clocks = "clocks",
+        /// And work that is given as a time takes this time, as on every machine.
+        Burn = "burn",
+        /// Delays of a real machine are added, too.
+        Twin = "twin",
     }
 }
 
-/// The clocks of a guest's virtual CPUs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CpuClocks {
-    /// Each has a clock of its own and runs at its full speed.
-    #[default]
-    Own,
-    /// The instructions of all are counted together: each of N busy ones has 1/N of the speed.
-    Shared,
-}
-
-impl CpuClocks {
-    pub const WORDS: &[&str] = &["own", "shared"];
+words! {
+    /// The clocks of a guest's virtual CPUs.
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum CpuClocks {
+        /// Each has a clock of its own and runs at its full speed.
+        #[default]
+        Own = "own",
+        /// The instructions of all are counted together: each of N busy ones has 1/N of the speed.
+        Shared = "shared",
+    }
 }
 
 fn one() -> u32 {

@@ -38,6 +38,7 @@ mod trace;
 mod turns;
 mod twin;
 mod value;
+mod word_enum;
 
 pub use advice::{Advice, Problem};
 pub use agent::{
@@ -112,3 +113,4 @@ pub use value::{
     AUTO, Field, Kind, OFF, Params, Raw, Value, ValueError, duration_ns, show_bytes, show_duration,
     size_bytes,
 };
+pub use word_enum::words;

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cgroup, CgroupPath, CpuSet, Expectation, Finding, Lab, Params, PoolName, Value};
+use super::{
+    Cgroup, CgroupPath, CpuSet, Expectation, Finding, Lab, Params, PoolName, Value, words,
+};
 
 /// The version of the plan format that this program reads and writes.
 pub const PLAN_SCHEMA: i64 = 1;
@@ -285,29 +287,20 @@ pub struct Placement {
     pub memory: MemoryPlacement,
 }
 
-/// On which NUMA nodes the pages of workers lie.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MemoryPlacement {
-    /// The kernel decides.
-    #[default]
-    Kernel,
-    /// Spread over the nodes of the CPUs.
-    Interleave,
+words! {
+    /// On which NUMA nodes the pages of workers lie, with the words of plans and reports.
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum MemoryPlacement {
+        /// The kernel decides.
+        #[default]
+        Kernel = "kernel",
+        /// Spread over the nodes of the CPUs.
+        Interleave = "interleave",
+    }
 }
 
 impl MemoryPlacement {
-    /// The words in plans and reports.
-    pub const WORDS: &[&str] = &["kernel", "interleave"];
-
-    pub fn word(self) -> &'static str {
-        Self::WORDS[self as usize]
-    }
-
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Kernel, Self::Interleave].into_iter().find(|memory| memory.word() == word)
-    }
-
     fn is_kernel(&self) -> bool {
         *self == Self::Kernel
     }

@@ -5,6 +5,8 @@ use rusqlite::Row;
 use rusqlite::types::ValueRef;
 use twox_hash::XxHash3_64;
 
+use crate::model::words;
+
 /// Longer content is digested in stretches, so that memory does not grow with a run.
 const STRETCH_BYTES: usize = 64 << 10;
 
@@ -67,43 +69,18 @@ impl Digest {
     }
 }
 
-/// The tables that hang on a run, each with a digest of its own: most readers read some of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Part {
-    Sets,
-    Metrics,
-    Histograms,
-    Workers,
-    Windows,
-    Knobs,
-    Disturbances,
-    Programs,
-}
-
-impl Part {
-    pub const ALL: [Part; 8] = [
-        Part::Sets,
-        Part::Metrics,
-        Part::Histograms,
-        Part::Workers,
-        Part::Windows,
-        Part::Knobs,
-        Part::Disturbances,
-        Part::Programs,
-    ];
-
-    /// For messages.
-    pub fn describe(self) -> &'static str {
-        match self {
-            Part::Sets => "worker sets",
-            Part::Metrics => "metrics",
-            Part::Histograms => "histograms",
-            Part::Workers => "workers",
-            Part::Windows => "windows",
-            Part::Knobs => "knobs",
-            Part::Disturbances => "disturbances",
-            Part::Programs => "programs",
-        }
+words! {
+    /// The tables that hang on a run, each with a digest of its own: most readers read some of them.
+    #[derive(PartialOrd, Ord)]
+    pub(super) enum Part {
+        Sets = "worker sets",
+        Metrics = "metrics",
+        Histograms = "histograms",
+        Workers = "workers",
+        Windows = "windows",
+        Knobs = "knobs",
+        Disturbances = "disturbances",
+        Programs = "programs",
     }
 }
 

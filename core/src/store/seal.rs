@@ -173,7 +173,7 @@ pub(super) fn damage(
     }
     for part in parts {
         if part_digest(conn, *part, row.run)? != digests.part(*part) {
-            return Ok(Some(part.describe()));
+            return Ok(Some(part.word()));
         }
     }
     Ok(None)

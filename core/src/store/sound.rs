@@ -193,7 +193,7 @@ fn check(
         })?;
         for (run, found) in runs.iter_mut().zip(&found) {
             if run.row.digests.is_some_and(|digests| digests.part(part) != *found) {
-                run.damaged.get_or_insert(part.describe());
+                run.damaged.get_or_insert(part.word());
             }
         }
     }

@@ -3,41 +3,23 @@
 
 use std::io;
 
-use crate::model::{CpuSet, MAX_CPU};
+use crate::model::{CpuSet, MAX_CPU, words};
 
 use super::call::checked;
 
-/// A scheduling policy that a plan may ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
-    Other,
-    Batch,
-    Idle,
-    Fifo,
-    Rr,
-    Deadline,
+words! {
+    /// A scheduling policy that a plan may ask for, with the word of plans and reports.
+    pub enum Policy {
+        Other = "other",
+        Batch = "batch",
+        Idle = "idle",
+        Fifo = "fifo",
+        Rr = "rr",
+        Deadline = "deadline",
+    }
 }
 
 impl Policy {
-    pub const ALL: [Policy; 6] =
-        [Policy::Other, Policy::Batch, Policy::Idle, Policy::Fifo, Policy::Rr, Policy::Deadline];
-
-    /// The word of plans and reports.
-    pub fn word(self) -> &'static str {
-        match self {
-            Policy::Other => "other",
-            Policy::Batch => "batch",
-            Policy::Idle => "idle",
-            Policy::Fifo => "fifo",
-            Policy::Rr => "rr",
-            Policy::Deadline => "deadline",
-        }
-    }
-
-    pub fn from_word(word: &str) -> Option<Policy> {
-        Policy::ALL.into_iter().find(|policy| policy.word() == word)
-    }
-
     /// Whether the running kernel has the policy: MuQSS has no SCHED_DEADLINE.
     pub fn is_known_here(self) -> bool {
         // SAFETY: takes and returns plain numbers.

@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::ptr;
 use std::sync::Mutex;
 
-use crate::model::CpuSet;
+use crate::model::{CpuSet, words};
 
 use super::Host;
 
@@ -41,28 +41,17 @@ fn memory_for(program_bytes: u64) -> u64 {
     (2 * program_bytes + KERNEL_BYTES).next_multiple_of(32 << 20).max(USUAL_GUEST_BYTES)
 }
 
-/// A scheduler of Xen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scheduler {
-    Credit,
-    Credit2,
-    Rtds,
-    Null,
+words! {
+    /// A scheduler of Xen.
+    pub enum Scheduler {
+        Credit = "credit",
+        Credit2 = "credit2",
+        Rtds = "rtds",
+        Null = "null",
+    }
 }
 
 impl Scheduler {
-    pub const WORDS: &[&str] = &["credit", "credit2", "rtds", "null"];
-    const ALL: [Scheduler; 4] =
-        [Scheduler::Credit, Scheduler::Credit2, Scheduler::Rtds, Scheduler::Null];
-
-    pub fn word(self) -> &'static str {
-        Self::WORDS[self as usize]
-    }
-
-    pub fn from_word(word: &str) -> Option<Scheduler> {
-        Self::ALL.into_iter().find(|scheduler| scheduler.word() == word)
-    }
-
     /// `XEN_SCHEDULER_...`.
     fn number(self) -> u32 {
         match self {

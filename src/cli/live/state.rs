@@ -344,10 +344,11 @@ impl Outside {
             return "virtual time: what else happens here changes nothing".to_string();
         }
         let kinds = self.kinds.iter().map(|(kind, (runs, most))| {
+            let word = kind.word();
             if *most > 0.0 {
-                format!("{kind} in {runs}, up to {:.1} %", 100.0 * most)
+                format!("{word} in {runs}, up to {:.1} %", 100.0 * most)
             } else {
-                format!("{kind} in {runs}")
+                format!("{word} in {runs}")
             }
         });
         let mut parts: Vec<String> = kinds.collect();

@@ -1,33 +1,14 @@
 //! Disturbances in English. Pure.
 
 use crate::model::{
-    CpuSet, CpuTimeOf, DisturbanceFact, DisturbanceKind, Interference, OtherProcesses,
-    SettingChange, Throttled, ThrottledPart, Unit, show_duration,
+    CpuSet, CpuTimeOf, DisturbanceFact, Interference, OtherProcesses, SettingChange, Throttled,
+    ThrottledPart, Unit, show_duration,
 };
 
 use crate::report::layout::clean;
 use crate::report::numbers::Scale;
 
 use super::words::{joined, listed};
-
-/// A short name of a kind, to begin a line with.
-pub fn kind(kind: DisturbanceKind) -> &'static str {
-    match kind {
-        DisturbanceKind::Steal => "steal",
-        DisturbanceKind::OutsideLoad => "load from outside",
-        DisturbanceKind::Throttling => "throttling",
-        DisturbanceKind::FrequencyChange => "a change of frequency",
-        DisturbanceKind::ClockSourceChange => "a change of the clock source",
-        DisturbanceKind::ClockStep => "a step of the clock",
-        DisturbanceKind::CpuHotplug => "CPUs that went or came",
-        DisturbanceKind::StarvedWorkers => "starved workers",
-        DisturbanceKind::UnderWay => "latencies under way at the end",
-        DisturbanceKind::CountedWork => "work that is given in operations",
-        DisturbanceKind::CpuTimeAboveWall => "CPU time above wall time",
-        DisturbanceKind::LateChange => "changes that were made late",
-        DisturbanceKind::ProbeSource => "a probe that counted by another source than its best",
-    }
-}
 
 /// One line, clean, without a full stop.
 pub fn disturbance(fact: &DisturbanceFact) -> String {
@@ -186,7 +167,7 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::MissedSource;
+    use crate::model::{DisturbanceKind, MissedSource};
 
     fn process(who: &str, pid: i32, cpu_share: f64) -> Interference {
         Interference {
@@ -320,7 +301,6 @@ mod tests {
         ];
         for (fact, line) in cases {
             assert_eq!(disturbance(&fact), line);
-            assert!(!kind(fact.kind()).is_empty());
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::model::{MissingPart, Reading, Unit, show_duration};
 use crate::report::layout::clean;
 use crate::report::numbers::{Scale, counted};
 
-use super::disturbance::{disturbance, kind};
+use super::disturbance::disturbance;
 use super::verdicts::{SPOILT, each, no_effect};
 use super::words::{MAX_NAMED, first_of, joined, listed};
 
@@ -199,7 +199,7 @@ fn remark(analysis: &Analysis, note: &Note) -> String {
             let touched: usize = runs.iter().map(|(_, runs, _)| runs).sum();
             let all = counted(runs.iter().map(|(.., of)| of).sum::<usize>(), "run");
             let text = disturbance(&worst.fact);
-            format!("{} in {touched} of {all}; the worst: {text}", kind(worst.kind()))
+            format!("{} in {touched} of {all}; the worst: {text}", worst.kind().word())
         }
         Note::SpoiltRounds { works } => format!(
             "rounds that load from outside or steal spoilt are left out, all variants of them: {}{}",

@@ -12,26 +12,20 @@ use bytemuck::Zeroable;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::model::words;
+
 pub const NS_PER_S: u64 = 1_000_000_000;
 /// No more requests per second than that.
 pub const MAX_PER_S: u64 = 100_000_000;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pattern {
-    /// All of a second's requests at its beginning, as schbench does it.
-    Burst,
-    Uniform,
-    /// Independent of each other: gaps are exponentially distributed.
-    Poisson,
-}
-
-impl Pattern {
-    /// As written in a plan, in the order of the enum.
-    pub const WORDS: [&'static str; 3] = ["burst", "uniform", "poisson"];
-
-    pub fn named(word: &str) -> Option<Pattern> {
-        let patterns = [Pattern::Burst, Pattern::Uniform, Pattern::Poisson];
-        Self::WORDS.iter().position(|other| *other == word).map(|index| patterns[index])
+words! {
+    /// How requests arrive, as written in a plan.
+    pub enum Pattern {
+        /// All of a second's requests at its beginning, as schbench does it.
+        Burst = "burst",
+        Uniform = "uniform",
+        /// Independent of each other: gaps are exponentially distributed.
+        Poisson = "poisson",
     }
 }
 

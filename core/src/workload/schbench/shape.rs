@@ -154,5 +154,5 @@ impl Shape {
 }
 
 pub fn pattern(params: &Params) -> Result<Pattern, WorkloadError> {
-    value(params, "arrivals", |value| value.as_text().and_then(Pattern::named))
+    value(params, "arrivals", |value| value.as_text().and_then(Pattern::from_word))
 }

@@ -52,7 +52,7 @@ pub const SPEC: Spec = Spec {
             "change the rate each second until the CPUs are that busy, beginning with rps \
              or, where that is 0, with 10; unset: off",
         ),
-        Field::new("arrivals", Kind::Choice(&Pattern::WORDS))
+        Field::new("arrivals", Kind::Choice(Pattern::WORDS))
             .about(
                 "with rps or auto-rps: each second's requests at once, evenly spaced, or at random",
             )

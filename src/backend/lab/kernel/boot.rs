@@ -11,6 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use crate::model::words;
 use crate::sys;
 use crate::sys::replace::replace;
 
@@ -19,26 +20,16 @@ use super::shelf::{Lock, NEVER};
 use super::{Cache, Entry, Kernel, KernelError, digest, payload, repack};
 use crate::sys::input;
 
-/// A file that is made from a bzImage, and kept. The last two are booted under Xen.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Form {
-    Vmlinux,
-    FirstDomain,
-    Guest,
+words! {
+    /// A file that is made from a bzImage, and kept, with the beginning of its name. The last two are booted under Xen.
+    enum Form {
+        Vmlinux = "vmlinux-",
+        FirstDomain = "first-domain-",
+        Guest = "guest-",
+    }
 }
 
 impl Form {
-    const ALL: [Form; 3] = [Form::Vmlinux, Form::FirstDomain, Form::Guest];
-
-    /// The beginning of its name.
-    fn prefix(self) -> &'static str {
-        match self {
-            Form::Vmlinux => "vmlinux-",
-            Form::FirstDomain => "first-domain-",
-            Form::Guest => "guest-",
-        }
-    }
-
     fn make(self, image: &[u8]) -> Option<Vec<u8>> {
         match self {
             Form::Vmlinux => payload::vmlinux(image),
@@ -102,7 +93,7 @@ impl Kernel {
 
     fn bytes_in(&self, cache: &Cache, boot: &Boot) -> Result<Vec<u8>, KernelError> {
         let Some(form) = boot.form else { return self.image_bytes() };
-        let name = format!("{}{}-{}", form.prefix(), self.image_digest, boot.file_digest);
+        let name = format!("{}{}-{}", form.word(), self.image_digest, boot.file_digest);
         let whole = read(&self.folder(cache).join(name));
         let whole = whole.ok().filter(|bytes| digest::of_bytes(bytes) == boot.file_digest);
         match whole {
@@ -169,7 +160,7 @@ impl Entry {
 
 /// The form that was made of this bzImage.
 fn kept(folder: &Path, form: Form, of: &str) -> Result<Option<(PathBuf, String)>, KernelError> {
-    let begin = format!("{}{of}-", form.prefix());
+    let begin = format!("{}{of}-", form.word());
     for path in files(folder)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let Some(own) = name.strip_prefix(&begin).map(str::to_string) else { continue };
@@ -190,7 +181,7 @@ fn put(
 ) -> Result<(PathBuf, String), KernelError> {
     fs::create_dir_all(folder).map_err(KernelError::io("make the folder", folder))?;
     let own = digest::of_bytes(made);
-    let path = folder.join(format!("{}{of}-{own}", form.prefix()));
+    let path = folder.join(format!("{}{of}-{own}", form.word()));
     replace(&path, |out| out.write_all(made)).map_err(KernelError::io("write", &path))?;
     Ok((path, own))
 }
@@ -218,7 +209,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, KernelError> {
         entries => entries.map_err(KernelError::io("read", folder))?,
     };
     let is_one = |name: &std::ffi::OsStr| {
-        Form::ALL.iter().any(|form| name.to_string_lossy().starts_with(form.prefix()))
+        Form::ALL.iter().any(|form| name.to_string_lossy().starts_with(form.word()))
     };
     let paths = entries.flatten().filter(|entry| is_one(&entry.file_name()));
     Ok(paths.map(|entry| entry.path()).collect())

@@ -5,7 +5,7 @@ use std::fmt;
 use thiserror::Error;
 
 use super::version;
-use crate::model::mistyped;
+use crate::model::{mistyped, words};
 
 const ARCHITECTURE: &str = "-amd64";
 const PREFIX: &str = "debian:";
@@ -14,28 +14,20 @@ const SOURCE_PREFIX: &str = "debian-source:";
 const SOURCE_PACKAGES: &str = "linux-source-";
 const MAX_BUILT: usize = 64;
 
-/// The kind of machine that a kernel is configured for; the suffix of Debian's package names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Flavour {
-    /// For virtual machines: the flavour of names without one.
-    Cloud,
-    /// For any PC.
-    Amd64,
-    /// With PREEMPT_RT.
-    Rt,
+words! {
+    /// The kind of machine that a kernel is configured for; the suffix of Debian's package names.
+    #[derive(PartialOrd, Ord)]
+    pub enum Flavour {
+        /// For virtual machines: the flavour of names without one.
+        Cloud = "cloud",
+        /// For any PC.
+        Amd64 = "amd64",
+        /// With PREEMPT_RT.
+        Rt = "rt",
+    }
 }
 
 impl Flavour {
-    pub const ALL: [Flavour; 3] = [Flavour::Cloud, Flavour::Amd64, Flavour::Rt];
-
-    pub fn word(self) -> &'static str {
-        match self {
-            Flavour::Cloud => "cloud",
-            Flavour::Amd64 => "amd64",
-            Flavour::Rt => "rt",
-        }
-    }
-
     fn suffix(self) -> &'static str {
         match self {
             Flavour::Cloud => "-cloud-amd64",
@@ -210,8 +202,8 @@ impl Name {
         let (version, flavour) = text.split_once('-').unwrap_or((text, "cloud"));
         let name = Name::checked(Family::Kernel(Flavour::Cloud), version, NameFault::Version)?;
         let bare = flavour.strip_suffix(ARCHITECTURE).unwrap_or(flavour);
-        let flavour = Flavour::ALL.into_iter().find(|known| known.word() == bare);
-        Ok(Name { family: Family::Kernel(flavour.ok_or(NameFault::Flavour)?), ..name })
+        let flavour = Flavour::from_word(bare).ok_or(NameFault::Flavour)?;
+        Ok(Name { family: Family::Kernel(flavour), ..name })
     }
 
     pub fn parse_sources(text: &str) -> Result<Name, NameFault> {

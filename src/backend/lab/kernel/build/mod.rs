@@ -40,6 +40,7 @@ use super::name::{BuiltName, CachedName, Family, Name};
 use super::shelf::Scratch;
 use super::stamp::{self, AppliedPatch, Built, Provenance, Stamp};
 use super::{Kernel, KernelError, bzimage, digest, version};
+use crate::model::words;
 use crate::sys;
 use crate::sys::input;
 
@@ -96,15 +97,16 @@ pub enum Event<'a> {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    ReadingTree,
-    Unpacking,
-    Copying,
-    Applying,
-    Configuring,
-    CompilingBase,
-    Compiling,
+words! {
+    pub enum Stage {
+        ReadingTree = "reading the tree",
+        Unpacking = "unpacking the sources",
+        Copying = "copying the base's tree and objects",
+        Applying = "applying the patches",
+        Configuring = "configuring",
+        CompilingBase = "compiling the base",
+        Compiling = "compiling",
+    }
 }
 
 /// A kernel that was built.
