@@ -59,7 +59,7 @@ pub const TABLES: &[TableSpec] = &[
         on_request: false,
         columns: rows::METRICS,
         parts: &[Part::Sets, Part::Metrics],
-        write: rows::metrics,
+        write: |rows, source, conn| rows.copy(source, conn, rows::SELECT_METRICS),
     },
     TableSpec {
         name: "histograms",
@@ -75,7 +75,7 @@ pub const TABLES: &[TableSpec] = &[
         on_request: true,
         columns: rows::WINDOWS,
         parts: &[Part::Sets, Part::Workers, Part::Windows],
-        write: rows::windows,
+        write: |rows, source, conn| rows.copy(source, conn, rows::SELECT_WINDOWS),
     },
 ];
 

@@ -4,20 +4,15 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use parquet::data_type::ByteArray;
-use rusqlite::{Connection, Row};
-use serde_json::Value as Json;
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
 
-use super::super::column::word;
 use super::super::error::Fault;
 use super::super::facts::guest;
-use super::super::kind;
 use super::super::read::{self, counts};
 use super::super::sound::CheckedRun;
-use super::table::{Table, Value, int};
-use crate::model::{
-    Environment, Guest, GuestTime, Measure, MetricKind, PlanStarted, Reading, RunKey,
-};
+use super::table::{Table, Value};
+use crate::model::{Environment, Guest, GuestTimes, Measure, PlanStarted, Reading, RunKey};
 
 /// Columns that all tables begin with.
 pub const OF_A_RUN: &str = "
@@ -80,15 +75,19 @@ pub const WINDOWS: &str = "
 /// The most texts kept in memory.
 const MAX_TEXTS: usize = 10_000;
 const SELECT_DISTURBANCES: &str = "SELECT count(*) FROM disturbance WHERE run = ?1";
-const SELECT_METRICS: &str = "
-    SELECT worker_set.name, worker_set.workload, worker_set.ops, worker_set.background, metric_kind, value, unknown
-    FROM worker_set JOIN metric USING (run, worker_set)
+/// The columns of [`METRICS`]; a quantile has a number: `quantile 990000`.
+pub const SELECT_METRICS: &str = "
+    SELECT worker_set.name, workload, ops, background, metric_kind.name, unit, direction,
+           statistic || coalesce(' ' || quantile_ppm, ''), importance, subject, value, unknown
+    FROM worker_set JOIN metric USING (run, worker_set) LEFT JOIN metric_kind USING (metric_kind)
     WHERE worker_set.run = ?1 ORDER BY worker_set.worker_set, metric";
+
 const SELECT_HISTOGRAMS: &str = "
     SELECT worker_set.name, histogram.name, hdr, exact, samples
     FROM worker_set JOIN histogram USING (run, worker_set)
     WHERE worker_set.run = ?1 ORDER BY worker_set.worker_set, histogram";
-const SELECT_WINDOWS: &str = "
+/// The columns of [`WINDOWS`].
+pub const SELECT_WINDOWS: &str = "
     SELECT window_index, worker_window.worker, worker_set.name, worker.role, end_at_ns,
          worker_window.wall_ns, worker_window.ops, worker_window.cpu_ns, peak_ns
     FROM worker_window
@@ -98,59 +97,37 @@ const SELECT_WINDOWS: &str = "
 
 /// The facts that many runs of a plan share.
 pub struct Source {
-    id: ByteArray,
-    title: ByteArray,
-    backend: ByteArray,
+    /// The plan's id, title and backend.
+    plan: [Value; 3],
     measure: Measure,
     /// By cell: the work and the variant.
-    cells: Vec<(ByteArray, ByteArray)>,
+    cells: Vec<[Value; 2]>,
     sessions: Vec<Place>,
     /// By round and cell.
     runs: Vec<CheckedRun>,
 }
 
-/// Where a run was made.
-struct Place {
-    machine: ByteArray,
-    cpu_model: Option<ByteArray>,
-    kernel: Option<ByteArray>,
-    kernel_digest: Option<ByteArray>,
-    scheduler: Option<ByteArray>,
+/// Where a run was made: the machine, its CPU model, the kernel, the kernel's digest and scheduler.
+type Place = [Value; 5];
+
+fn known(reading: &Reading<String>) -> Value {
+    Value::text(reading.as_ref().known())
 }
 
-fn text(text: &str) -> ByteArray {
-    ByteArray::from(text)
+fn place(environment: &Environment) -> Place {
+    let Environment { hostname, cpu_model, kernel_release, scheduler, .. } = environment;
+    let scheduler = scheduler.as_ref().map_or(Value::Null, known);
+    let (machine, kernel) = (Value::text(Some(hostname)), Value::text(Some(kernel_release)));
+    [machine, known(cpu_model), kernel, Value::Null, scheduler]
 }
 
-fn known(reading: &Reading<String>) -> Option<ByteArray> {
-    match reading {
-        Reading::Known(known) => Some(text(known)),
-        Reading::Unknown(_) => None,
-    }
-}
-
-impl Place {
-    fn from_environment(environment: &Environment) -> Place {
-        Place {
-            machine: text(&environment.hostname),
-            cpu_model: known(&environment.cpu_model),
-            kernel: Some(text(&environment.kernel_release)),
-            kernel_digest: None,
-            scheduler: environment.scheduler.as_ref().and_then(known),
-        }
-    }
-
-    /// In the lab the kernel is that of the guest.
-    fn of_guest(&self, guest: &Guest) -> Place {
-        let kernel = &guest.kernel;
-        Place {
-            machine: self.machine.clone(),
-            cpu_model: self.cpu_model.clone(),
-            kernel: kernel.release.as_deref().map(text),
-            kernel_digest: kernel.digest.as_deref().map(text),
-            scheduler: kernel.scheduler.as_ref().and_then(known),
-        }
-    }
+/// In the lab the kernel is that of the guest.
+fn guest_place([machine, model, ..]: &Place, guest: &Guest) -> Place {
+    let kernel = &guest.kernel;
+    let scheduler = kernel.scheduler.as_ref().map_or(Value::Null, known);
+    let [release, digest] =
+        [&kernel.release, &kernel.digest].map(|text| Value::text(text.as_ref()));
+    [machine.clone(), model.clone(), release, digest, scheduler]
 }
 
 impl Source {
@@ -159,19 +136,14 @@ impl Source {
         runs.sort_by_key(|run| run.row.key);
         let PlanStarted { id, backend, plan: own, cells, .. } = read::started(conn, plan)?;
         let sessions = read::sessions(conn, plan)?;
+        let cells = cells.iter().map(|cell| {
+            [&cell.work.label(), &cell.variant.name].map(|text| Value::text(Some(text)))
+        });
         Ok(Source {
-            id: text(&id),
-            title: text(&own.title),
-            backend: text(&backend),
-            cells: cells
-                .iter()
-                .map(|cell| (text(&cell.work.label()), text(&cell.variant.name)))
-                .collect(),
+            plan: [&id, &own.title, &backend].map(|text| Value::text(Some(text))),
+            cells: cells.collect(),
             measure: own.measure,
-            sessions: sessions
-                .iter()
-                .map(|session| Place::from_environment(&session.environment))
-                .collect(),
+            sessions: sessions.iter().map(|session| place(&session.environment)).collect(),
             runs,
         })
     }
@@ -181,26 +153,14 @@ impl Source {
 pub struct Rows {
     table: Table,
     /// Texts that come again and again.
-    texts: HashMap<String, ByteArray>,
+    texts: HashMap<String, Value>,
     /// By session and guest: where its runs were made, and by what clock.
-    guests: HashMap<(u32, i64), Rc<(Place, ByteArray)>>,
-    kinds: HashMap<i64, Rc<Kind>>,
-}
-
-/// A kind of metric as columns.
-struct Kind {
-    name: ByteArray,
-    unit: ByteArray,
-    direction: ByteArray,
-    statistic: ByteArray,
-    importance: ByteArray,
-    subject: Option<ByteArray>,
+    guests: HashMap<(u32, i64), Rc<(Place, Value)>>,
 }
 
 impl Rows {
     pub fn new(table: Table) -> Rows {
-        let (guests, kinds) = (HashMap::new(), HashMap::new());
-        Rows { table, texts: HashMap::new(), guests, kinds }
+        Rows { table, texts: HashMap::new(), guests: HashMap::new() }
     }
 
     pub fn close(self) -> Result<u64, Fault> {
@@ -213,39 +173,25 @@ impl Rows {
         conn: &Connection,
         source: &Source,
         run: &CheckedRun,
-        own: &[Value<'_>],
+        own: Vec<Value>,
     ) -> Result<(), Fault> {
         let row = &run.row;
         let RunKey { round, cell } = row.key;
-        let status = if run.is_damaged() { self.kept("failed") } else { self.kept(&row.status) };
+        let status = self.kept(if run.is_damaged() { "failed" } else { &row.status });
         let damaged = |what: &str| Fault::Damaged(format!("a run names {what} that is not stored"));
-        let cell_of_it = source.cells.get(cell as usize);
-        let (work, variant) = cell_of_it.ok_or_else(|| damaged("a cell"))?;
-        let own_session = source.sessions.get(row.environment as usize);
-        let own_session = own_session.ok_or_else(|| damaged("an environment"))?;
-        let of_guest = self.guest(conn, run, source)?;
+        let own_cell = source.cells.get(cell as usize).ok_or_else(|| damaged("a cell"))?;
+        let session = source.sessions.get(row.environment as usize);
+        let session = session.ok_or_else(|| damaged("an environment"))?;
+        let guest = self.guest(conn, run, source)?;
         // A guest has a clock of its own, and an invented run has none.
         let started_at = row.started_unix_ns.filter(|at| run.is_done() && *at != 0);
         let started_at = started_at.filter(|_| row.guest.is_none());
-        let place = of_guest.as_ref().map_or(own_session, |own| &own.0);
-        let of_run = [
-            Value::Text(&source.id),
-            Value::Text(&source.title),
-            Value::Text(&source.backend),
-            Value::Text(work),
-            Value::Text(variant),
-            Value::Int(round.into()),
-            Value::Int(cell.into()),
-            Value::Int(source.measure.seed_of(round) as i64),
-            Value::Text(&status),
-            int(started_at),
-            Value::Text(&place.machine),
-            Value::text(&place.cpu_model),
-            Value::text(&place.kernel),
-            Value::text(&place.kernel_digest),
-            Value::text(&place.scheduler),
-        ];
-        self.table.push(of_run.into_iter().chain(own.iter().copied()))
+        let seed = Value::Int(source.measure.seed_of(round) as i64);
+        let numbers = [Value::Int(round.into()), Value::Int(cell.into()), seed];
+        let place = guest.as_ref().map_or(session, |guest| &guest.0).iter().cloned();
+        let of_run = source.plan.iter().chain(own_cell).cloned().chain(numbers);
+        let of_run = of_run.chain([status, Value::int(started_at)]).chain(place);
+        self.table.push(of_run.chain(own))
     }
 
     /// The guest of a run.
@@ -254,38 +200,22 @@ impl Rows {
         conn: &Connection,
         run: &CheckedRun,
         source: &Source,
-    ) -> Result<Option<Rc<(Place, ByteArray)>>, Fault> {
+    ) -> Result<Option<Rc<(Place, Value)>>, Fault> {
         let session = run.row.environment;
         let Some(number) = run.row.guest.filter(|_| run.is_done()) else { return Ok(None) };
         if let Some(known) = self.guests.get(&(session, number)) {
             return Ok(Some(Rc::clone(known)));
         }
         let Some(place) = source.sessions.get(session as usize) else { return Ok(None) };
-        let guest = guest(conn, number)?;
-        let time = match &guest.time {
-            GuestTime::Exact => "exact",
-            GuestTime::NotExact(_) => "not_exact",
-            GuestTime::Real => "real",
-        };
-        let own = Rc::new((place.of_guest(&guest), text(time)));
+        let (guest, mut times) = (guest(conn, number)?, GuestTimes::default());
+        times.add(&guest.time, 1);
+        let own = Rc::new((guest_place(place, &guest), Value::text(times.word())));
         self.guests.insert((session, number), Rc::clone(&own));
         Ok(Some(own))
     }
 
-    /// The text of a column; the same text is kept once.
-    fn text(&mut self, row: &Row<'_>, column: usize) -> Result<Option<ByteArray>, Fault> {
-        let Some(own) = row
-            .get_ref(column)?
-            .as_str_or_null()
-            .map_err(|why| Fault::Damaged(format!("a column of a run has no text: {why}")))?
-        else {
-            return Ok(None);
-        };
-        Ok(Some(self.kept(own)))
-    }
-
-    /// Mostly a text comes again.
-    fn kept(&mut self, own: &str) -> ByteArray {
+    /// Mostly a text comes again: it is kept once.
+    fn kept(&mut self, own: &str) -> Value {
         if let Some(known) = self.texts.get(own) {
             return known.clone();
         }
@@ -293,143 +223,76 @@ impl Rows {
         if self.texts.len() >= MAX_TEXTS {
             self.texts.clear();
         }
-        let new = text(own);
+        let new = Value::text(Some(own));
         self.texts.insert(own.to_string(), new.clone());
         new
     }
 
-    /// The same of a column that always has a text.
-    fn name(&mut self, row: &Row<'_>, column: usize) -> Result<ByteArray, Fault> {
-        Ok(self.text(row, column)?.unwrap_or_else(|| text("")))
+    /// The value of a column of the store.
+    fn value(&mut self, found: ValueRef<'_>) -> Result<Value, Fault> {
+        let no_text = |why: String| Fault::Damaged(format!("a column of a run has no text: {why}"));
+        Ok(match found {
+            ValueRef::Null => Value::Null,
+            ValueRef::Integer(number) => Value::Int(number),
+            ValueRef::Real(number) => Value::Double(number),
+            text => self.kept(text.as_str().map_err(|why| no_text(why.to_string()))?),
+        })
     }
 
-    fn kind(&mut self, conn: &Connection, number: i64) -> Result<Rc<Kind>, Fault> {
-        if let Some(known) = self.kinds.get(&number) {
-            return Ok(Rc::clone(known));
-        }
-        let sql = format!("SELECT {} FROM metric_kind WHERE metric_kind = ?1", kind::COLUMNS);
-        let kind: MetricKind =
-            conn.prepare_cached(&sql)?.query_row([number], |row| kind::read(row, 0))?;
-        let statistic = match serde_json::to_value(kind.statistic) {
-            Ok(Json::String(word)) => word,
-            // A quantile has a number: `quantile 990000`.
-            Ok(Json::Object(object)) => {
-                let parts = object.iter().map(|(name, number)| format!("{name} {number}"));
-                parts.collect::<Vec<_>>().join(" ")
+    /// Adds the rows that `sql` gives of each run that is sound: its columns are those of the table.
+    pub fn copy(&mut self, source: &Source, conn: &Connection, sql: &str) -> Result<(), Fault> {
+        let mut select = conn.prepare_cached(sql)?;
+        for run in source.runs.iter().filter(|run| !run.is_damaged()) {
+            let columns = select.column_count();
+            let mut rows = select.query([run.row.run])?;
+            while let Some(row) = rows.next()? {
+                let own = (0..columns).map(|column| self.value(row.get_ref(column)?));
+                let own = own.collect::<Result<_, Fault>>()?;
+                self.push(conn, source, run, own)?;
             }
-            other => return Err(Fault::Event(format!("{other:?} is not a statistic"))),
-        };
-        let own = Rc::new(Kind {
-            name: text(&kind.name),
-            unit: text(&word(kind.unit)?),
-            direction: text(&word(kind.direction)?),
-            statistic: text(&statistic),
-            importance: text(&word(kind.importance)?),
-            subject: kind.subject.as_deref().map(text),
-        });
-        self.kinds.insert(number, Rc::clone(&own));
-        Ok(own)
-    }
-}
-
-/// Calls `see` with each row that a question gives of each run that is sound.
-fn each(
-    conn: &Connection,
-    sql: &str,
-    source: &Source,
-    mut see: impl FnMut(&CheckedRun, &Row<'_>) -> Result<(), Fault>,
-) -> Result<(), Fault> {
-    let mut select = conn.prepare_cached(sql)?;
-    for run in source.runs.iter().filter(|run| !run.is_damaged()) {
-        let mut rows = select.query([run.row.run])?;
-        while let Some(row) = rows.next()? {
-            see(run, row)?;
         }
+        Ok(())
     }
-    Ok(())
 }
 
 pub fn runs(rows: &mut Rows, source: &Source, conn: &Connection) -> Result<(), Fault> {
     let mut disturbances = conn.prepare_cached(SELECT_DISTURBANCES)?;
     for run in &source.runs {
         let (row, is_sound) = (&run.row, !run.is_damaged());
-        let reason = run.reason().map(|reason| rows.kept(&reason));
-        let unknown = row.overhead_unknown.as_deref().filter(|_| is_sound);
-        let unknown = unknown.map(|why| rows.kept(why));
+        let mut kept = |text: Option<&str>| text.map_or(Value::Null, |text| rows.kept(text));
+        let reason = kept(run.reason().as_deref());
+        let unknown = kept(row.overhead_unknown.as_deref().filter(|_| is_sound));
         let guest = rows.guest(conn, run, source)?;
-        let time = guest.as_ref().map_or(Value::Null, |guest| Value::Text(&guest.1));
         let disturbances =
             if is_sound { disturbances.query_row([row.run], |row| row.get(0))? } else { 0 };
-        let own = [
+        let own = vec![
             Value::Int(row.environment.into()),
-            Value::text(&reason),
-            int(row.measured_ns.filter(|_| is_sound)),
-            int(row.overhead_cpu_ns.filter(|_| is_sound)),
-            Value::text(&unknown),
-            time,
+            reason,
+            Value::int(row.measured_ns.filter(|_| is_sound)),
+            Value::int(row.overhead_cpu_ns.filter(|_| is_sound)),
+            unknown,
+            guest.map_or(Value::Null, |guest| guest.1.clone()),
             Value::Int(disturbances),
         ];
-        rows.push(conn, source, run, &own)?;
+        rows.push(conn, source, run, own)?;
     }
     Ok(())
 }
 
-pub fn metrics(rows: &mut Rows, source: &Source, conn: &Connection) -> Result<(), Fault> {
-    each(conn, SELECT_METRICS, source, |run, row| {
-        let [set, workload, ops] = [rows.name(row, 0)?, rows.name(row, 1)?, rows.name(row, 2)?];
-        let kind = rows.kind(conn, row.get(4)?)?;
-        let unknown = rows.text(row, 6)?;
-        let value: Option<f64> = row.get(5)?;
-        let own = [
-            Value::Text(&set),
-            Value::Text(&workload),
-            Value::Text(&ops),
-            Value::Bool(row.get(3)?),
-            Value::Text(&kind.name),
-            Value::Text(&kind.unit),
-            Value::Text(&kind.direction),
-            Value::Text(&kind.statistic),
-            Value::Text(&kind.importance),
-            Value::text(&kind.subject),
-            value.map_or(Value::Null, Value::Double),
-            Value::text(&unknown),
-        ];
-        rows.push(conn, source, run, &own)
-    })
-}
-
 pub fn histograms(rows: &mut Rows, source: &Source, conn: &Connection) -> Result<(), Fault> {
-    each(conn, SELECT_HISTOGRAMS, source, |run, row| {
-        let (set, name) = (rows.name(row, 0)?, rows.name(row, 1)?);
-        let counts = counts(row, 2)?
-            .map_err(|why| Fault::Damaged(format!("a histogram of a run: {why}")))?;
-        for (value_ns, count) in counts {
-            let own = [
-                Value::Text(&set),
-                Value::Text(&name),
-                Value::Int(value_ns as i64),
-                Value::Int(count as i64),
-            ];
-            rows.push(conn, source, run, &own)?;
+    let mut select = conn.prepare_cached(SELECT_HISTOGRAMS)?;
+    for run in source.runs.iter().filter(|run| !run.is_damaged()) {
+        let mut found = select.query([run.row.run])?;
+        while let Some(row) = found.next()? {
+            let [set, name] = [rows.value(row.get_ref(0)?)?, rows.value(row.get_ref(1)?)?];
+            let counts = counts(row, 2)?
+                .map_err(|why| Fault::Damaged(format!("a histogram of a run: {why}")))?;
+            for (value_ns, count) in counts {
+                let numbers = [Value::Int(value_ns as i64), Value::Int(count as i64)];
+                let own = [set.clone(), name.clone()].into_iter().chain(numbers);
+                rows.push(conn, source, run, own.collect())?;
+            }
         }
-        Ok(())
-    })
-}
-
-pub fn windows(rows: &mut Rows, source: &Source, conn: &Connection) -> Result<(), Fault> {
-    each(conn, SELECT_WINDOWS, source, |run, row| {
-        let (set, role) = (rows.text(row, 2)?, rows.text(row, 3)?);
-        let own = [
-            Value::Int(row.get(0)?),
-            Value::Int(row.get(1)?),
-            Value::text(&set),
-            Value::text(&role),
-            Value::Int(row.get(4)?),
-            Value::Int(row.get(5)?),
-            Value::Int(row.get(6)?),
-            Value::Int(row.get(7)?),
-            Value::Int(row.get(8)?),
-        ];
-        rows.push(conn, source, run, &own)
-    })
+    }
+    Ok(())
 }

@@ -20,24 +20,23 @@ use super::target::{VERSION, VERSION_KEY};
 /// Some 30 MB of the largest table.
 const ROWS_OF_A_GROUP: usize = 50_000;
 
-/// The value in a row and a column.
-#[derive(Debug, Clone, Copy)]
-pub enum Value<'a> {
+/// The value in a row and a column; truth is a number, as in the store.
+#[derive(Debug, Clone)]
+pub enum Value {
     Null,
-    Text(&'a ByteArray),
+    Text(ByteArray),
     Int(i64),
     Double(f64),
-    Bool(bool),
 }
 
-impl<'a> Value<'a> {
-    pub fn text(text: &'a Option<ByteArray>) -> Value<'a> {
-        text.as_ref().map_or(Value::Null, Value::Text)
+impl Value {
+    pub fn text(text: Option<impl AsRef<str>>) -> Value {
+        text.map_or(Value::Null, |text| Value::Text(text.as_ref().into()))
     }
-}
 
-pub fn int(value: Option<i64>) -> Value<'static> {
-    value.map_or(Value::Null, Value::Int)
+    pub fn int(number: Option<i64>) -> Value {
+        number.map_or(Value::Null, Value::Int)
+    }
 }
 
 /// The rows of a column that are not written yet.
@@ -92,11 +91,14 @@ impl Table {
     }
 
     /// Adds a row: a value for each column, in their order.
-    pub fn push<'v>(&mut self, row: impl Iterator<Item = Value<'v>>) -> Result<(), Fault> {
+    pub fn push(&mut self, row: impl Iterator<Item = Value>) -> Result<(), Fault> {
         let mut columns = self.columns.iter_mut();
         for value in row {
-            let fits = columns.next().is_some_and(|(column, levels)| add(column, levels, value));
-            if !fits {
+            let misfit = match columns.next() {
+                Some((column, levels)) => add(column, levels, value).err(),
+                None => Some(value),
+            };
+            if let Some(value) = misfit {
                 return Err(failed(&self.path, format!("{value:?} does not fit its column")));
             }
         }
@@ -142,24 +144,20 @@ fn failed(path: &Path, why: String) -> Fault {
     StoreError::Parquet { path: path.to_path_buf(), why }.into()
 }
 
-/// False where the value is of another type than the column.
-fn add(column: &mut Column, levels: &mut Levels, value: Value) -> bool {
-    match (column, value) {
-        (_, Value::Null) => {}
-        (Column::Text(all), Value::Text(text)) => all.push(text.clone()),
-        (Column::Int(all), Value::Int(int)) => all.push(int as i32),
-        (Column::Long(all), Value::Int(int)) => all.push(int),
-        (Column::Double(all), Value::Double(double)) => all.push(double),
-        (Column::Bool(all), Value::Bool(bool)) => all.push(bool),
-        _ => return false,
-    }
+/// Adds a value to its column; an error is the value that does not fit.
+fn add(column: &mut Column, levels: &mut Levels, value: Value) -> Result<(), Value> {
     let is_null = matches!(value, Value::Null);
-    match levels {
-        Some(levels) => levels.push(i16::from(!is_null)),
-        None if is_null => return false,
-        None => {}
+    match (column, value) {
+        (_, Value::Null) if levels.is_some() => {}
+        (Column::Text(all), Value::Text(text)) => all.push(text),
+        (Column::Int(all), Value::Int(number)) => all.push(number as i32),
+        (Column::Long(all), Value::Int(number)) => all.push(number),
+        (Column::Double(all), Value::Double(number)) => all.push(number),
+        (Column::Bool(all), Value::Int(number)) => all.push(number != 0),
+        (_, value) => return Err(value),
     }
-    true
+    levels.iter_mut().for_each(|levels| levels.push(i16::from(!is_null)));
+    Ok(())
 }
 
 fn write_column(
@@ -194,12 +192,12 @@ mod tests {
     fn a_column_takes_values_of_its_type_and_nothing_only_where_it_may() {
         let mut column = Column::Int(Vec::new());
         let mut levels = Some(Vec::new());
-        assert!(add(&mut column, &mut levels, Value::Int(7)));
-        assert!(add(&mut column, &mut levels, Value::Null));
-        assert!(!add(&mut column, &mut levels, Value::Bool(true)));
+        assert!(add(&mut column, &mut levels, Value::Int(7)).is_ok());
+        assert!(add(&mut column, &mut levels, Value::Null).is_ok());
+        assert!(add(&mut column, &mut levels, Value::Double(1.0)).is_err());
         assert_eq!(levels, Some(vec![1, 0]));
-        assert!(add(&mut column, &mut None, Value::Int(8)));
-        assert!(!add(&mut column, &mut None, Value::Null));
+        assert!(add(&mut column, &mut None, Value::Int(8)).is_ok());
+        assert!(add(&mut column, &mut None, Value::Null).is_err());
         let Column::Int(values) = column else { panic!("another column") };
         assert_eq!(values, [7, 8]);
     }
