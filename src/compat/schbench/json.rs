@@ -22,10 +22,12 @@ use super::{Closing, Delays, Figures, Mode};
 const SCHEMA: u32 = 1;
 
 /// The facts that schbench writes in addition to its figures.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Header {
     /// The kernel's, `uname -r`.
+    #[serde(rename = "version")]
     pub release: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub jobname: Option<String>,
     pub hostname: String,
     /// The name of the sched_ext scheduler that is loaded, or `disabled`.
@@ -33,6 +35,7 @@ pub struct Header {
     /// The command line, joined by spaces.
     pub cmdline: String,
     /// When it was written.
+    #[serde(skip)]
     pub unix_s: u64,
 }
 
@@ -46,13 +49,7 @@ pub fn write(
 ) -> io::Result<()> {
     let is_pipe = matches!(closing.mode, Mode::Pipe { .. });
     let document = Document {
-        normal: Normal {
-            version: &header.release,
-            jobname: header.jobname.as_deref(),
-            hostname: &header.hostname,
-            sched_ext: &header.sched_ext,
-            cmdline: &header.cmdline,
-        },
+        normal: header,
         int: Int { time: header.unix_s, figures, is_pipe, runtime: closing.seconds },
         schedlab: Schedlab::new(figures, closing, disturbances),
     };
@@ -62,19 +59,9 @@ pub fn write(
 
 #[derive(Serialize)]
 struct Document<'a> {
-    normal: Normal<'a>,
+    normal: &'a Header,
     int: Int<'a>,
     schedlab: Schedlab<'a>,
-}
-
-#[derive(Serialize)]
-struct Normal<'a> {
-    version: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    jobname: Option<&'a str>,
-    hostname: &'a str,
-    sched_ext: &'a str,
-    cmdline: &'a str,
 }
 
 /// Whole numbers only.
