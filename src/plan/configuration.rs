@@ -1,18 +1,17 @@
 //! The configuration file: `[cache]`. Read as strictly as a plan. Pure.
 
-use crate::model::{Advice, CacheUrl, CacheUrlError, Field, Kind, SharedCache, Value};
+use crate::model::{Advice, CacheUrl, CacheUrlError, Field, Kind, SharedCache, Value, fields};
 
 use super::document;
 use super::error::{Faults, PlanErrors};
 use super::fields::names;
 use super::table::{Table, section};
 
-const CACHE: &[Field] = &[
-    Field::new("url", Kind::Text).about("a cache of answers that several users share"),
-    Field::new("mode", MODE).about("whether new answers are sent there"),
-    Field::new("trust", TRUST)
-        .about("how many of its answers are taken without running them again"),
-];
+const CACHE: &[Field] = fields! {
+    "url": Kind::Text => "a cache of answers that several users share";
+    "mode": MODE => "whether new answers are sent there";
+    "trust": TRUST => "how many of its answers are taken without running them again";
+};
 
 const MODE: Kind = Kind::Choice(&[SharedCache::READ_ONLY, SharedCache::READ_WRITE]);
 pub const TRUST: Kind = Kind::Percent { min: 0.0, max: 100.0 };

@@ -2,7 +2,7 @@
 //! Flat tables; the parser and the JSON Schema both derive from them.
 
 use crate::model::{
-    Claim, CpuClocks, Field, Kind, MemoryPlacement, OFF, OUTPUT_UNITS, Params, ProbeSpec,
+    Claim, CpuClocks, Field, Kind, MemoryPlacement, OFF, OUTPUT_UNITS, Params, ProbeSpec, fields,
 };
 use crate::variant;
 use crate::workload::{self, Workload};
@@ -30,42 +30,29 @@ const HOUR: u64 = 3_600 * S;
 pub const MIN_TURNS_NS: u64 = 10 * MS;
 pub const MAX_TURNS_NS: u64 = HOUR;
 
-pub const MEASURE: &[Field] = &[
-    Field::new("rounds", Kind::Int { min: 1, max: 100_000 })
-        .about("passes over all cells; each gives one sample per cell")
-        .default("10"),
-    Field::new("duration", DURATION)
-        .about("measured time of one run")
-        .default("5s"),
-    Field::new("warmup", Kind::Duration { min_ns: 0, max_ns: 24 * HOUR })
-        .about("time before it in which workers run and nothing counts")
-        .default("1s"),
-    Field::new("window", Kind::Duration { min_ns: 10 * MS, max_ns: 24 * HOUR })
-        .about("reporting interval inside a run; the default yields to a shorter duration")
-        .default("1s"),
-    Field::new("seed", Kind::Int { min: 0, max: i64::MAX })
-        .about("shuffles the order of cells and seeds what workers draw")
-        .default("1"),
-    Field::new("budget", Kind::Duration { min_ns: S, max_ns: 720 * HOUR })
-        .about("no further round begins that would end after this; no limit unless given"),
-    Field::new("until-decided", Kind::Bool)
-        .about(
-            "measure each workload until its headline metrics have their verdicts, in \
-             `rounds` at most, 1000 unless given; needs a budget, which is 2 min in the lab unless given",
-        )
-        .default("false"),
-    Field::new("repeat-spoilt", Kind::Bool)
-        .about("measure a workload's round again if load from outside or steal spoilt a run of it")
-        .default("true"),
-    Field::new("turns", Kind::Duration { min_ns: MIN_TURNS_NS, max_ns: MAX_TURNS_NS }).about(
-        "variants take turns of this length inside one run, `duration` of each, where \
-         all knobs that differ can change on a running thread; separate runs unless \
-         given",
-    ),
-    Field::new("grace", Kind::Duration { min_ns: 100 * MS, max_ns: 24 * HOUR })
-        .about("a run that has not ended this long after its time is killed and failed")
-        .default("30s"),
-];
+pub const MEASURE: &[Field] = fields! {
+    "rounds": Kind::Int { min: 1, max: 100_000 }, "10" =>
+        "passes over all cells; each gives one sample per cell";
+    "duration": DURATION, "5s" => "measured time of one run";
+    "warmup": Kind::Duration { min_ns: 0, max_ns: 24 * HOUR }, "1s" =>
+        "time before it in which workers run and nothing counts";
+    "window": Kind::Duration { min_ns: 10 * MS, max_ns: 24 * HOUR }, "1s" =>
+        "reporting interval inside a run; the default yields to a shorter duration";
+    "seed": Kind::Int { min: 0, max: i64::MAX }, "1" =>
+        "shuffles the order of cells and seeds what workers draw";
+    "budget": Kind::Duration { min_ns: S, max_ns: 720 * HOUR } =>
+        "no further round begins that would end after this; no limit unless given";
+    "until-decided": Kind::Bool, "false" =>
+        "measure each workload until its headline metrics have their verdicts, in `rounds` at \
+         most, 1000 unless given; needs a budget, which is 2 min in the lab unless given";
+    "repeat-spoilt": Kind::Bool, "true" =>
+        "measure a workload's round again if load from outside or steal spoilt a run of it";
+    "turns": Kind::Duration { min_ns: MIN_TURNS_NS, max_ns: MAX_TURNS_NS } =>
+        "variants take turns of this length inside one run, `duration` of each, where all knobs \
+         that differ can change on a running thread; separate runs unless given";
+    "grace": Kind::Duration { min_ns: 100 * MS, max_ns: 24 * HOUR }, "30s" =>
+        "a run that has not ended this long after its time is killed and failed";
+};
 
 /// For all workloads in `[placement]`, for one in its own table. A list is an axis.
 pub const LLCS: Field = Field::new("llcs", Kind::Int { min: 1, max: 1024 }).about(
@@ -92,94 +79,63 @@ pub const PLACEMENT: &[Field] = &[
 
 /// The fields of `[lab]`. A test compares the defaults with [`crate::model::Lab`]. A measured machine
 /// provides some of the values.
-pub const LAB: &[Field] = &[
-    Field::new("kernel", Kind::Text)
-        .about("of variants that name none: one of schedlab kernel list, or a bzImage")
-        .default("debian:6.18"),
-    Field::new("kernel-args", Kind::Text)
-        .about("words for every kernel's command line: preempt=none; a variant's own follow them"),
-    Field::new("cpus", Kind::Int { min: 1, max: 64 })
-        .about("virtual CPUs of each guest")
-        .default("4"),
-    Field::new("sockets", Kind::Int { min: 1, max: 8 })
-        .about("sockets that the CPUs are spread over")
-        .default("1"),
-    Field::new("llcs", Kind::Int { min: 1, max: 32 })
-        .about("last-level caches of the machine: at least one for each socket")
-        .default("1"),
-    Field::new("threads", Kind::Int { min: 1, max: 8 })
-        .about("SMT siblings of each core; each of them runs at its full speed")
-        .default("1"),
-    Field::new("nodes", Kind::Int { min: 1, max: 8 })
-        .about("NUMA nodes that CPUs and memory are spread over")
-        .default("1"),
-    Field::new("node-distance", Kind::Int { min: 11, max: 254 }).about(
+pub const LAB: &[Field] = fields! {
+    "kernel": Kind::Text, "debian:6.18" =>
+        "of variants that name none: one of schedlab kernel list, or a bzImage";
+    "kernel-args": Kind::Text =>
+        "words for every kernel's command line: preempt=none; a variant's own follow them";
+    "cpus": Kind::Int { min: 1, max: 64 }, "4" => "virtual CPUs of each guest";
+    "sockets": Kind::Int { min: 1, max: 8 }, "1" => "sockets that the CPUs are spread over";
+    "llcs": Kind::Int { min: 1, max: 32 }, "1" =>
+        "last-level caches of the machine: at least one for each socket";
+    "threads": Kind::Int { min: 1, max: 8 }, "1" =>
+        "SMT siblings of each core; each of them runs at its full speed";
+    "nodes": Kind::Int { min: 1, max: 8 }, "1" => "NUMA nodes that CPUs and memory are spread over";
+    "node-distance": Kind::Int { min: 11, max: 254 } =>
         "distance between two nodes, where each is 10 from itself; 20 for kernels unless given; \
-             above 30 no task moves between them when it begins or wakes",
-    ),
-    Field::new("memory", Kind::Size { min_bytes: 128 << 20, max_bytes: 64 << 30 })
-        .about("memory of each guest")
-        .default("512MiB"),
-    Field::new("speed", Kind::Picoseconds { min_ps: 250, max_ps: 8000 })
-        .about("virtual time of one instruction")
-        .default("0.5ns"),
-    Field::new("clocks", Kind::Choice(CpuClocks::WORDS))
-        .about(
-            "each virtual CPU has a clock of its own and runs at its full speed, or all \
-             share one and its speed; a shared one takes 1, 2, 4 or 8 ns an instruction",
-        )
-        .default("own"),
-    Field::new("skew", Kind::Duration { min_ns: 50, max_ns: 100_000 })
-        .about(
-            "how far a virtual CPU may run ahead of the next one: less is slower, and with \
-             more than a microsecond one may see what another has not yet done",
-        )
-        .default("500ns"),
-    Field::new("burn", Kind::Choice(&["skipped", "executed"]))
-        .about(
-            "work that is given as a time only moves a CPU's clock on, or is executed as on a host",
-        )
-        .default("skipped"),
-    Field::new("seeds", Kind::Int { min: 1, max: 100_000 })
-        .about("trajectories of each cell, in place of rounds")
-        .default("8"),
-    Field::new("machine", Kind::Text).about(
-        "a machine that `schedlab twin` measured: a file next to the plan, or `twin`, \
-         this one; what this section leaves out is taken from it",
-    ),
-];
+         above 30 no task moves between them when it begins or wakes";
+    "memory": Kind::Size { min_bytes: 128 << 20, max_bytes: 64 << 30 }, "512MiB" =>
+        "memory of each guest";
+    "speed": Kind::Picoseconds { min_ps: 250, max_ps: 8000 }, "0.5ns" =>
+        "virtual time of one instruction";
+    "clocks": Kind::Choice(CpuClocks::WORDS), "own" =>
+        "each virtual CPU has a clock of its own and runs at its full speed, or all share one and \
+         its speed; a shared one takes 1, 2, 4 or 8 ns an instruction";
+    "skew": Kind::Duration { min_ns: 50, max_ns: 100_000 }, "500ns" =>
+        "how far a virtual CPU may run ahead of the next one: less is slower, and with more than a \
+         microsecond one may see what another has not yet done";
+    "burn": Kind::Choice(&["skipped", "executed"]), "skipped" =>
+        "work that is given as a time only moves a CPU's clock on, or is executed as on a host";
+    "seeds": Kind::Int { min: 1, max: 100_000 }, "8" =>
+        "trajectories of each cell, in place of rounds";
+    "machine": Kind::Text =>
+        "a machine that `schedlab twin` measured: a file next to the plan, or `twin`, this one; \
+         what this section leaves out is taken from it";
+};
 
 const US: u64 = 1_000;
 
 /// `[lab.model]`: the properties of a real machine that are added to virtual time.
-pub const LAB_MODEL: &[Field] = &[
-    Field::new("idle-exit", Kind::DurationOrOff { max_ns: 10 * MS })
-        .about("from an interrupt to the first instruction of a CPU that was idle")
-        .default(OFF),
-    Field::new("idle-exit-short", Kind::DurationOrOff { max_ns: 10 * MS })
-        .about("of a CPU that was idle for less than `idle-short`; as idle-exit unless given"),
-    Field::new("idle-short", Kind::Duration { min_ns: US, max_ns: 1000 * MS })
-        .about("an idling that is shorter than this ends with `idle-exit-short`")
-        .default("200us"),
-    Field::new("ipi-near", Kind::DurationOrOff { max_ns: MS })
-        .about("what an interrupt takes to another CPU of the same last-level cache")
-        .default(OFF),
-    Field::new("ipi-far", Kind::DurationOrOff { max_ns: MS }).about(
-        "what an interrupt takes to a CPU of another last-level cache; as ipi-near unless given",
-    ),
-    Field::new("migration-cost", Kind::DurationOrOff { max_ns: 10 * MS })
-        .about("what a worker loses with its first work in another last-level cache")
-        .default(OFF),
-    Field::new("timer-slack", Kind::DurationOrOff { max_ns: 100_000 * US })
-        .about("of workers without the knob of this name; off: what the kernel leaves to them")
-        .default(OFF),
-    Field::new("slowdown", Kind::Percent { min: 0.0, max: MAX_SLOWDOWN })
-        .about("work that is given as a time takes so much longer than on a CPU at full speed")
-        .default(NONE),
-    Field::new("jitter", Kind::Percent { min: 0.0, max: MAX_JITTER })
-        .about("each piece of such work takes up to so much more or less")
-        .default(NONE),
-];
+pub const LAB_MODEL: &[Field] = fields! {
+    "idle-exit": Kind::DurationOrOff { max_ns: 10 * MS }, OFF =>
+        "from an interrupt to the first instruction of a CPU that was idle";
+    "idle-exit-short": Kind::DurationOrOff { max_ns: 10 * MS } =>
+        "of a CPU that was idle for less than `idle-short`; as idle-exit unless given";
+    "idle-short": Kind::Duration { min_ns: US, max_ns: 1000 * MS }, "200us" =>
+        "an idling that is shorter than this ends with `idle-exit-short`";
+    "ipi-near": Kind::DurationOrOff { max_ns: MS }, OFF =>
+        "what an interrupt takes to another CPU of the same last-level cache";
+    "ipi-far": Kind::DurationOrOff { max_ns: MS } =>
+        "what an interrupt takes to a CPU of another last-level cache; as ipi-near unless given";
+    "migration-cost": Kind::DurationOrOff { max_ns: 10 * MS }, OFF =>
+        "what a worker loses with its first work in another last-level cache";
+    "timer-slack": Kind::DurationOrOff { max_ns: 100_000 * US }, OFF =>
+        "of workers without the knob of this name; off: what the kernel leaves to them";
+    "slowdown": Kind::Percent { min: 0.0, max: MAX_SLOWDOWN }, NONE =>
+        "work that is given as a time takes so much longer than on a CPU at full speed";
+    "jitter": Kind::Percent { min: 0.0, max: MAX_JITTER }, NONE =>
+        "each piece of such work takes up to so much more or less";
+};
 
 const NONE: &str = "0%";
 pub const MAX_SLOWDOWN: f64 = 900.0;
@@ -199,30 +155,22 @@ pub const MAX_COUNT: i64 = 100_000;
 pub const WORKERS: Kind = Kind::Choice(&["threads", "processes", "guests", "guests-or-processes"]);
 
 /// The fields of every table that describes worker sets, in addition to a workload's own parameters.
-pub const SET: &[Field] = &[
-    Field::new("count", Kind::Int { min: 1, max: MAX_COUNT })
-        .about("how many times the set has its workers")
-        .default("1"),
-    Field::new("load", Kind::Times { max: MAX_COUNT as f64 })
-        .about("in place of count: so many times the CPUs of the pool, to the nearest, at least 1"),
-    Field::new("workers", WORKERS)
-        .about(
-            "what a worker is; guests: virtual machines of Xen; guests-or-processes: guests \
-             under Xen, processes under other kernels",
-        )
-        .default("threads"),
-    Field::new(AT, Kind::Duration { min_ns: 0, max_ns: 24 * HOUR }).about(
-        "its workers sleep until so long after the begin of the measured section; \
-         unless given they run from the warm-up on",
-    ),
-    Field::new(FOR, Kind::Duration { min_ns: MS, max_ns: 24 * HOUR }).about(
-        "its workers stop so long after they began (`at`, else 0s); to the end unless given",
-    ),
-    Field::new(OPS, Kind::Int { min: 1, max: 1_000_000_000_000 }).about(
-        "a burst: each worker does so many operations once, from `at`, else 0s, on; its \
-         metric is `time`",
-    ),
-];
+pub const SET: &[Field] = fields! {
+    "count": Kind::Int { min: 1, max: MAX_COUNT }, "1" => "how many times the set has its workers";
+    "load": Kind::Times { max: MAX_COUNT as f64 } =>
+        "in place of count: so many times the CPUs of the pool, to the nearest, at least 1";
+    "workers": WORKERS, "threads" =>
+        "what a worker is; guests: virtual machines of Xen; guests-or-processes: guests under Xen, \
+         processes under other kernels";
+    AT: Kind::Duration { min_ns: 0, max_ns: 24 * HOUR } =>
+        "its workers sleep until so long after the begin of the measured section; unless given \
+         they run from the warm-up on";
+    FOR: Kind::Duration { min_ns: MS, max_ns: 24 * HOUR } =>
+        "its workers stop so long after they began (`at`, else 0s); to the end unless given";
+    OPS: Kind::Int { min: 1, max: 1_000_000_000_000 } =>
+        "a burst: each worker does so many operations once, from `at`, else 0s, on; its metric is \
+         `time`";
+};
 
 /// The fields of [`SET`] that say when its workers run.
 pub const AT: &str = "at";
@@ -230,16 +178,14 @@ pub const FOR: &str = "for";
 pub const OPS: &str = "ops";
 
 /// The fields of `[[expect]]`, in addition to its texts.
-pub const EXPECT: &[Field] = &[
-    Field::new("is", Kind::Choice(Claim::WORDS))
-        .about("what the verdict on the metric is to be, against the baseline"),
-    Field::new("from", Kind::Times { max: 1000.0 }).about(
-        "in place of `is`: the ratio to the baseline is at least this, with its whole interval",
-    ),
-    Field::new("to", Kind::Times { max: 1000.0 }).about(
-        "in place of `is`: the ratio to the baseline is at most this, with its whole interval",
-    ),
-];
+pub const EXPECT: &[Field] = fields! {
+    "is": Kind::Choice(Claim::WORDS) =>
+        "what the verdict on the metric is to be, against the baseline";
+    "from": Kind::Times { max: 1000.0 } =>
+        "in place of `is`: the ratio to the baseline is at least this, with its whole interval";
+    "to": Kind::Times { max: 1000.0 } =>
+        "in place of `is`: the ratio to the baseline is at most this, with its whole interval";
+};
 
 /// The fields of `[[workload]]`, in addition to those of its sets.
 pub const WORKLOAD: &[Field] = &[
@@ -303,21 +249,18 @@ pub const WORKLOAD_KEYS: &[&str] =
     &["name", "use", "knobs", CGROUP, CHANGE, OFFLINE, "set", "background"];
 
 /// In a table of a workload that runs programs: how to read a metric from their output.
-pub const OUTPUT: &[Field] = &[
-    Field::new("pattern", Kind::Text).about(
-        "a regular expression that matches once in the output of an execution; its \
-         first group, else all of it, is the number",
-    ),
-    Field::new("json", Kind::Text).about(
-        "in place of a pattern: the path of the number in the last JSON document that \
-         begins a line of the output and has it, as /jobs/0/rate",
-    ),
-    Field::new("unit", Kind::Choice(&UNITS)).about("what is printed"),
-    Field::new("better", Kind::Choice(BETTER)).about("which of two numbers is the better one"),
-    Field::new("headline", Kind::Bool)
-        .about("whether it is one of those that are judged first; then `time` is none")
-        .default("true"),
-];
+pub const OUTPUT: &[Field] = fields! {
+    "pattern": Kind::Text =>
+        "a regular expression that matches once in the output of an execution; its first group, \
+         else all of it, is the number";
+    "json": Kind::Text =>
+        "in place of a pattern: the path of the number in the last JSON document that begins a \
+         line of the output and has it, as /jobs/0/rate";
+    "unit": Kind::Choice(&UNITS) => "what is printed";
+    "better": Kind::Choice(BETTER) => "which of two numbers is the better one";
+    "headline": Kind::Bool, "true" =>
+        "whether it is one of those that are judged first; then `time` is none";
+};
 
 const BETTER: &[&str] = &["higher", "lower", "neither"];
 

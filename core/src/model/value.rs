@@ -129,6 +129,16 @@ impl Field {
     }
 }
 
+/// A table of fields, a row each: the key, the kind, the default if there is one, and what it is.
+#[macro_export]
+macro_rules! fields {
+    ($($name:tt: $kind:expr $(, $default:expr)? => $about:expr;)+) => {
+        &[$($crate::model::Field::new($name, $kind).about($about)$(.default($default))?),+]
+    };
+}
+
+pub use fields;
+
 /// Why a value does not fit its field, and a value that would.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValueError {

@@ -79,6 +79,15 @@ pub enum Wants {
 pub const SCHEDULER_FORM: &str = "write \"fifo\" or \"vtime\", one made for tests (\"bad\", \"lossy\", \"stray\", \
      \"haughty\"), or a path, as \"./scx_bpfland\" or \"./mine.bpf.o\"";
 
+/// A table of knobs, a row each: the key, the kind of value, what it is, what is to be done for a value, and `live` if
+/// it changes on a running thread.
+macro_rules! knobs {
+    ($($name:tt: $kind:expr => $about:expr, $wants:expr $(, $live:ident)?;)+) => {
+        [$(Knob::new($crate::model::Field::new($name, $kind).about($about), $wants)$(.$live())?),+]
+    };
+}
+pub(super) use knobs;
+
 impl Knob {
     pub const fn new(field: Field, wants: Wants) -> Knob {
         Knob { field, wants, is_live: false }

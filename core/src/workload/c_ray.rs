@@ -14,7 +14,7 @@
 use std::hint::black_box;
 use std::ops::{Add, Mul, Sub};
 
-use crate::model::{Field, Kind};
+use crate::model::{Kind, fields};
 
 use super::{Load, Request, Role, Spec, Worker, Workload, WorkloadError, params};
 
@@ -26,20 +26,16 @@ const SPEC: Spec = Spec {
     name: "c-ray",
     about: "ray tracing of spheres with shadows and reflections (C-Ray's work): floating-point \
             numbers, never sleeping",
-    params: &[
-        Field::new("width", Kind::Int { min: 1, max: MAX_SIDE })
-            .about("pixels of a row, which is one operation")
-            .default("800"),
-        Field::new("height", Kind::Int { min: 1, max: MAX_SIDE })
-            .about("rows of the image, which all workers of the set share out")
-            .default("600"),
-        Field::new("rays", Kind::Int { min: 1, max: 1024 })
-            .about("rays of each pixel, which is their mean (antialiasing)")
-            .default("1"),
-        Field::new("depth", Kind::Int { min: 0, max: 100 })
-            .about("reflections that a ray is followed through")
-            .default("5"),
-    ],
+    params: fields! {
+        "width": Kind::Int { min: 1, max: MAX_SIDE }, "800" =>
+            "pixels of a row, which is one operation";
+        "height": Kind::Int { min: 1, max: MAX_SIDE }, "600" =>
+            "rows of the image, which all workers of the set share out";
+        "rays": Kind::Int { min: 1, max: 1024 }, "1" =>
+            "rays of each pixel, which is their mean (antialiasing)";
+        "depth": Kind::Int { min: 0, max: 100 }, "5" =>
+            "reflections that a ray is followed through";
+    },
     roles: &[Role { name: "c-ray", counts: true }],
     ops: "rows",
     ..Spec::PLAIN

@@ -6,8 +6,8 @@
 //! for every release of that time, not for one. [`Jobs`] is pure.
 
 use crate::model::{
-    Direction, Field, Importance, Kind, Metric, MetricSpec, Params, Reading, Statistic, Unit,
-    Value, show_duration,
+    Direction, Importance, Kind, Metric, MetricSpec, Params, Reading, Statistic, Unit, Value,
+    fields, show_duration,
 };
 use crate::stats::Histogram;
 use crate::sys::clock;
@@ -30,17 +30,15 @@ const ONE_MAY_MISS_IN: u64 = 1_000;
 const SPEC: Spec = Spec {
     name: "deadline",
     about: "periodic jobs with a deadline, in phases spread by the seed",
-    params: &[
-        Field::new("period", Kind::Duration { min_ns: 100_000, max_ns: 60_000_000_000 })
-            .about("time between two releases")
-            .default("10ms"),
-        Field::new("burn", Kind::Int { min: 1, max: 1_000_000_000 })
-            .about("CPU work of a job: thousand read-modify-write operations over 64 KiB")
-            .default("1000"),
-        Field::new("work", WORK_TIME).about("CPU time of a job at full speed, in place of burn"),
-        Field::new("deadline", Kind::Duration { min_ns: 1_000, max_ns: 60_000_000_000 })
-            .about("from release to the moment at which the job is due; unless given, the period"),
-    ],
+    params: fields! {
+        "period": Kind::Duration { min_ns: 100_000, max_ns: 60_000_000_000 }, "10ms" =>
+            "time between two releases";
+        "burn": Kind::Int { min: 1, max: 1_000_000_000 }, "1000" =>
+            "CPU work of a job: thousand read-modify-write operations over 64 KiB";
+        "work": WORK_TIME => "CPU time of a job at full speed, in place of burn";
+        "deadline": Kind::Duration { min_ns: 1_000, max_ns: 60_000_000_000 } =>
+            "from release to the moment at which the job is due; unless given, the period";
+    },
     roles: &[Role { name: "deadline", counts: true }],
     ops: "jobs in time",
     throughput: Importance::Explaining,

@@ -14,7 +14,7 @@ use std::hint::black_box;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::model::{Field, Kind, Params};
+use crate::model::{Kind, Params, fields};
 use crate::sys::private;
 
 use super::{Load, Request, Role, Spec, Worker, Workload, WorkloadError, params};
@@ -25,20 +25,14 @@ const SPEC: Spec = Spec {
     name: "ebizzy",
     about: "copies a chunk of ordered words to fresh memory, searches one word in it, frees it \
             (ebizzy's work): load on the address space that threads share",
-    params: &[
-        Field::new("chunks", Kind::Int { min: 1, max: 10_000 })
-            .about("chunks that all workers copy from")
-            .default("10"),
-        Field::new("chunk-size", Kind::Size { min_bytes: 8, max_bytes: 1 << 30 })
-            .about("size of each chunk, in whole words of 8 bytes")
-            .default("512KiB"),
-        Field::new("memory", Kind::Choice(&["mmap", "reused"]))
-            .about(
-                "the copy is in memory that is mapped and unmapped for each record, or in one \
-                 buffer of each worker",
-            )
-            .default("mmap"),
-    ],
+    params: fields! {
+        "chunks": Kind::Int { min: 1, max: 10_000 }, "10" => "chunks that all workers copy from";
+        "chunk-size": Kind::Size { min_bytes: 8, max_bytes: 1 << 30 }, "512KiB" =>
+            "size of each chunk, in whole words of 8 bytes";
+        "memory": Kind::Choice(&["mmap", "reused"]), "mmap" =>
+            "the copy is in memory that is mapped and unmapped for each record, or in one buffer \
+             of each worker";
+    },
     roles: &[Role { name: "ebizzy", counts: true }],
     ops: "records",
     ..Spec::PLAIN

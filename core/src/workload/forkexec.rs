@@ -7,7 +7,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::model::{Field, Kind, Params};
+use crate::model::{Kind, Params, fields};
 use crate::sys::fork::Ending;
 use crate::sys::host::error_text;
 use crate::sys::process::{self, Birth, Program};
@@ -25,14 +25,12 @@ const SPAWN: usize = 1;
 const SPEC: Spec = Spec {
     name: "forkexec",
     about: "spawns children that end at once, one after the other; CPU time is the spawner's own",
-    params: &[
-        Field::new("how", Kind::Choice(&["fork", "exec", "thread"]))
-            .about("fork and exit, fork and execute `program`, or create and join a thread")
-            .default("fork"),
-        Field::new("program", Kind::Text)
-            .about("path of the program of how = \"exec\", run without arguments and output")
-            .default("/bin/true"),
-    ],
+    params: fields! {
+        "how": Kind::Choice(&["fork", "exec", "thread"]), "fork" =>
+            "fork and exit, fork and execute `program`, or create and join a thread";
+        "program": Kind::Text, "/bin/true" =>
+            "path of the program of how = \"exec\", run without arguments and output";
+    },
     roles: &[Role { name: "spawner", counts: true }],
     ops: "spawns",
     histograms: &[

@@ -16,8 +16,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use crate::model::{
-    Direction, Field, Importance, Kind, Metric, MetricKind, MetricSpec, Params, Reading, Statistic,
-    Unit, Value, show_bytes,
+    Direction, Importance, Kind, Metric, MetricKind, MetricSpec, Params, Reading, Statistic, Unit,
+    Value, fields, show_bytes,
 };
 use crate::sys::{clock, socket};
 
@@ -51,23 +51,19 @@ const SPEC: Spec = Spec {
     name: "loopback",
     about: "clients and servers over the loopback interface (the shape of netperf's tests); one \
             worker of `count` is a client and its server",
-    params: &[
-        Field::new("test", Kind::Choice(&TESTS))
-            .about("request and response, or a stream from the client to the server")
-            .default("tcp-rr"),
-        Field::new("request", Kind::Size { min_bytes: 1, max_bytes: MAX_BYTES })
-            .about("bytes of each request; not of a stream")
-            .default("1B"),
-        Field::new("response", Kind::Size { min_bytes: 1, max_bytes: MAX_BYTES })
-            .about("bytes of each response; not of a stream")
-            .default("1B"),
-        Field::new("message", Kind::Size { min_bytes: 1, max_bytes: MAX_BYTES })
-            .about("bytes of each message of a stream; unset: 16KiB over TCP, 1KiB over UDP"),
-        Field::new("socket-buffer", Kind::Size { min_bytes: 4 << 10, max_bytes: 1 << 30 }).about(
-            "bytes of the send and of the receive buffer of each socket; unset: as the \
-             kernel has it, which sizes those of TCP as it goes",
-        ),
-    ],
+    params: fields! {
+        "test": Kind::Choice(&TESTS), "tcp-rr" =>
+            "request and response, or a stream from the client to the server";
+        "request": Kind::Size { min_bytes: 1, max_bytes: MAX_BYTES }, "1B" =>
+            "bytes of each request; not of a stream";
+        "response": Kind::Size { min_bytes: 1, max_bytes: MAX_BYTES }, "1B" =>
+            "bytes of each response; not of a stream";
+        "message": Kind::Size { min_bytes: 1, max_bytes: MAX_BYTES } =>
+            "bytes of each message of a stream; unset: 16KiB over TCP, 1KiB over UDP";
+        "socket-buffer": Kind::Size { min_bytes: 4 << 10, max_bytes: 1 << 30 } =>
+            "bytes of the send and of the receive buffer of each socket; unset: as the kernel has \
+             it, which sizes those of TCP as it goes";
+    },
     roles: &[Role { name: "client", counts: false }, Role { name: "server", counts: true }],
     ops: "transactions",
     histograms: &[Latency::headline(

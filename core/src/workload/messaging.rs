@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use crate::model::{Field, Kind, Params, show_bytes};
+use crate::model::{Kind, Params, fields, show_bytes};
 use crate::sys::clock;
 
 use super::burn::{Burner, Speed, Work};
@@ -37,22 +37,17 @@ const SPEC: Spec = Spec {
     name: "messaging",
     about: "groups of senders that each write to every receiver of their group (hackbench's \
             shape, for a time); one worker of `count` is one group",
-    params: &[
-        Field::new("senders", Kind::Int { min: 1, max: 10_000 })
-            .about("senders in each group")
-            .default("20"),
-        Field::new("receivers", Kind::Int { min: 1, max: 10_000 })
-            .about("receivers in each group, each with a channel of its own")
-            .default("20"),
-        Field::new("over", Kind::Choice(&["socket", "pipe"]))
-            .about("channels are Unix stream socket pairs or pipes")
-            .default("socket"),
-        Field::new("size", Kind::Size { min_bytes: 8, max_bytes: SOCKET_ATOMIC_BYTES })
-            .about("bytes of each message; the first 8 carry the time of sending")
-            .default("100B"),
-        Field::new("work", WORK_TIME)
-            .about("CPU time at full speed that a receiver works on each message; unset: none"),
-    ],
+    params: fields! {
+        "senders": Kind::Int { min: 1, max: 10_000 }, "20" => "senders in each group";
+        "receivers": Kind::Int { min: 1, max: 10_000 }, "20" =>
+            "receivers in each group, each with a channel of its own";
+        "over": Kind::Choice(&["socket", "pipe"]), "socket" =>
+            "channels are Unix stream socket pairs or pipes";
+        "size": Kind::Size { min_bytes: 8, max_bytes: SOCKET_ATOMIC_BYTES }, "100B" =>
+            "bytes of each message; the first 8 carry the time of sending";
+        "work": WORK_TIME =>
+            "CPU time at full speed that a receiver works on each message; unset: none";
+    },
     roles: &[Role { name: "receiver", counts: true }, Role { name: "sender", counts: false }],
     ops: "messages",
     histograms: &[

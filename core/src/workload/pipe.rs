@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
-use crate::model::{Field, Kind};
+use crate::model::{Kind, fields};
 use crate::sys::{clock, eventfd, futex::Scope, shared};
 
 use super::channels::Wanted;
@@ -29,15 +29,13 @@ const OVER: [&str; 4] = ["futex", "pipe", "eventfd", "socketpair"];
 const SPEC: Spec = Spec {
     name: "pipe",
     about: "pairs of workers that pass a turn to and fro, one running while the other sleeps",
-    params: &[
-        Field::new("over", Kind::Choice(&OVER)).about("what passes the turn").default("pipe"),
-        Field::new("size", Kind::Size { min_bytes: 1, max_bytes: 1 << 20 })
-            .about("bytes per transfer; a futex passes them in shared memory, an eventfd always 8")
-            .default("64B"),
-        Field::new("latency", Kind::Bool)
-            .about("time each wake-up, which costs two clock reads a transfer")
-            .default("true"),
-    ],
+    params: fields! {
+        "over": Kind::Choice(&OVER), "pipe" => "what passes the turn";
+        "size": Kind::Size { min_bytes: 1, max_bytes: 1 << 20 }, "64B" =>
+            "bytes per transfer; a futex passes them in shared memory, an eventfd always 8";
+        "latency": Kind::Bool, "true" =>
+            "time each wake-up, which costs two clock reads a transfer";
+    },
     roles: &[Role { name: "ping", counts: true }, Role { name: "pong", counts: false }],
     ops: "round trips",
     histograms: &[Latency::headline(

@@ -21,7 +21,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use crate::model::{Field, Kind, Params};
+use crate::model::{Kind, Params, fields};
 use crate::sys::{Epoll, Ready, clock};
 
 use super::burn::{Burner, Speed, Work};
@@ -46,42 +46,29 @@ const SPEC: Spec = Spec {
     name: "service-chain",
     about: "clients, a front server with an event loop and a chain of services over sockets; \
             one worker of `count` is one such installation",
-    params: &[
-        Field::new("clients", Kind::Int { min: 1, max: 10_000 })
-            .about("clients, each with one request at a time")
-            .default("32"),
-        Field::new("think", Kind::Duration { min_ns: 0, max_ns: 60_000_000_000 })
-            .about("a client's pause between an answer and its next request")
-            .default("0ns"),
-        Field::new("fronts", Kind::Int { min: 1, max: 1_000 })
-            .about("threads of the front server, each with clients and connections of its own")
-            .default("2"),
-        Field::new("front-kops", Kind::Int { min: 0, max: 1_000_000 })
-            .about(
-                "thousands of operations (burnwait's) of the front server for each message that \
-                 it passes on: twice a request",
-            )
-            .default("4"),
-        Field::new("front", WORK_TIME)
-            .about("the same work as a time on a CPU at full speed, in place of front-kops"),
-        Field::new("depth", Kind::Int { min: 1, max: 100 })
-            .about("services in the chain, of which each but the last asks the next")
-            .default("3"),
-        Field::new("threads", Kind::Int { min: 1, max: 10_000 })
-            .about(
-                "threads of each service, each with one request at a time; the front server \
-                 keeps what is more",
-            )
-            .default("8"),
-        Field::new("hop-kops", Kind::Int { min: 0, max: 1_000_000 })
-            .about("thousands of operations of each service for each request")
-            .default("20"),
-        Field::new("hop", WORK_TIME)
-            .about("the same work as a time on a CPU at full speed, in place of hop-kops"),
-        Field::new("size", Kind::Size { min_bytes: 8, max_bytes: MAX_BYTES })
-            .about("bytes of each request and of each answer")
-            .default("512B"),
-    ],
+    params: fields! {
+        "clients": Kind::Int { min: 1, max: 10_000 }, "32" =>
+            "clients, each with one request at a time";
+        "think": Kind::Duration { min_ns: 0, max_ns: 60_000_000_000 }, "0ns" =>
+            "a client's pause between an answer and its next request";
+        "fronts": Kind::Int { min: 1, max: 1_000 }, "2" =>
+            "threads of the front server, each with clients and connections of its own";
+        "front-kops": Kind::Int { min: 0, max: 1_000_000 }, "4" =>
+            "thousands of operations (burnwait's) of the front server for each message that it \
+             passes on: twice a request";
+        "front": WORK_TIME =>
+            "the same work as a time on a CPU at full speed, in place of front-kops";
+        "depth": Kind::Int { min: 1, max: 100 }, "3" =>
+            "services in the chain, of which each but the last asks the next";
+        "threads": Kind::Int { min: 1, max: 10_000 }, "8" =>
+            "threads of each service, each with one request at a time; the front server keeps what \
+             is more";
+        "hop-kops": Kind::Int { min: 0, max: 1_000_000 }, "20" =>
+            "thousands of operations of each service for each request";
+        "hop": WORK_TIME => "the same work as a time on a CPU at full speed, in place of hop-kops";
+        "size": Kind::Size { min_bytes: 8, max_bytes: MAX_BYTES }, "512B" =>
+            "bytes of each request and of each answer";
+    },
     roles: &[
         Role { name: "service", counts: false },
         Role { name: "front", counts: false },

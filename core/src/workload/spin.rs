@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use crate::model::{Field, Kind, Params};
+use crate::model::{Kind, Params, fields};
 
 use super::burn::{Burner, Speed, Work};
 use super::{Load, Request, Role, Spec, WORK_TIME, Worker, Workload, WorkloadError, params};
@@ -12,13 +12,11 @@ pub struct Spin;
 const SPEC: Spec = Spec {
     name: "spin",
     about: "pure CPU: a dependent chain of integer operations, never sleeping",
-    params: &[
-        Field::new("batch", Kind::Int { min: 1, max: 1 << 32 })
-            .about("steps of the chain in one operation")
-            .default("10000"),
-        Field::new("work", WORK_TIME)
-            .about("CPU time of one operation at full speed, in place of the chain"),
-    ],
+    params: fields! {
+        "batch": Kind::Int { min: 1, max: 1 << 32 }, "10000" =>
+            "steps of the chain in one operation";
+        "work": WORK_TIME => "CPU time of one operation at full speed, in place of the chain";
+    },
     roles: &[Role { name: "spin", counts: true }],
     ops: "batches",
     ..Spec::PLAIN

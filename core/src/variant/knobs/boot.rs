@@ -1,9 +1,9 @@
 //! Knobs that a machine is booted with. Only a backend that boots its own machines has them, and
 //! takes them off a variant before anything here sees it: wherever else, they cannot be had.
 
-use crate::model::{Field, Kind};
+use crate::model::Kind;
 
-use super::super::contract::{Knob, Wants};
+use super::super::contract::{Knob, Wants, knobs};
 
 /// Whether these are words of a kernel's command line that cannot end a quotation.
 pub fn are_kernel_args(text: &str) -> bool {
@@ -11,37 +11,25 @@ pub fn are_kernel_args(text: &str) -> bool {
     !text.trim().is_empty() && text.bytes().all(plain)
 }
 
-pub static KNOBS: [Knob; 5] = [
-    Knob::new(
-        Field::new("kernel", Kind::Text)
-            .about("the kernel that is booted, in the lab: debian:6.18, or the path of a bzImage"),
-        Wants::Boot(|text| !text.trim().is_empty()),
-    ),
-    Knob::new(
-        Field::new("kernel-args", Kind::Text)
-            .about("words added to the kernel's command line, in the lab: preempt=full"),
-        Wants::Boot(are_kernel_args),
-    ),
-    Knob::new(
-        Field::new("xen", Kind::Text).about(
-            "the path of a hypervisor of your own, xen.gz or xen, in place of that of a kernel \
-             like xen:4.17, in the lab",
-        ),
-        Wants::Boot(|text| !text.trim().is_empty()),
-    ),
-    Knob::new(
-        Field::new("xen-args", Kind::Text)
-            .about("words added to Xen's command line, in the lab: credit2_runqueue=core"),
-        Wants::Boot(are_kernel_args),
-    ),
-    Knob::new(
-        Field::new("guest-kernel", Kind::Text).about(
-            "the kernel of guests of Xen, in the lab: debian:6.12, or the path of a bzImage; \
-             that of the first domain unless given",
-        ),
-        Wants::Boot(|text| !text.trim().is_empty()),
-    ),
-];
+pub static KNOBS: [Knob; 5] = knobs! {
+    "kernel": Kind::Text =>
+        "the kernel that is booted, in the lab: debian:6.18, or the path of a bzImage",
+        Wants::Boot(|text| !text.trim().is_empty());
+    "kernel-args": Kind::Text =>
+        "words added to the kernel's command line, in the lab: preempt=full",
+        Wants::Boot(are_kernel_args);
+    "xen": Kind::Text =>
+        "the path of a hypervisor of your own, xen.gz or xen, in place of that of a kernel like \
+         xen:4.17, in the lab",
+        Wants::Boot(|text| !text.trim().is_empty());
+    "xen-args": Kind::Text =>
+        "words added to Xen's command line, in the lab: credit2_runqueue=core",
+        Wants::Boot(are_kernel_args);
+    "guest-kernel": Kind::Text =>
+        "the kernel of guests of Xen, in the lab: debian:6.12, or the path of a bzImage; that of \
+         the first domain unless given",
+        Wants::Boot(|text| !text.trim().is_empty());
+};
 
 #[cfg(test)]
 mod tests {

@@ -1,32 +1,24 @@
 //! Knobs of the cgroup that is made for a run.
 
-use crate::model::{Field, Kind};
+use crate::model::Kind;
 
-use super::super::contract::{Knob, Wants};
+use super::super::contract::{Knob, Wants, knobs};
 use super::super::setting::{CgroupSetting, PERIOD_US};
 
-pub static KNOBS: [Knob; 3] = [
-    Knob::new(
-        Field::new("cgroup-weight", Kind::Int { min: 1, max: 10_000 }).about(
-            "cpu.weight of the cgroup against its siblings; 100 is usual (v1: cpu.shares, 1024 \
-             for 100)",
-        ),
-        Wants::Cgroup(|value| value.as_int()?.try_into().ok().map(CgroupSetting::Weight)),
-    ),
-    Knob::new(
-        Field::new("cgroup-max", Kind::Percent { min: 1.0, max: 100_000.0 })
-            .about("cpu.max of the cgroup: CPU time per 100ms, as a percentage of one CPU"),
+pub static KNOBS: [Knob; 3] = knobs! {
+    "cgroup-weight": Kind::Int { min: 1, max: 10_000 } =>
+        "cpu.weight of the cgroup against its siblings; 100 is usual (v1: cpu.shares, 1024 for \
+         100)",
+        Wants::Cgroup(|value| value.as_int()?.try_into().ok().map(CgroupSetting::Weight));
+    "cgroup-max": Kind::Percent { min: 1.0, max: 100_000.0 } =>
+        "cpu.max of the cgroup: CPU time per 100ms, as a percentage of one CPU",
         Wants::Cgroup(|value| {
             let quota_us = value.as_percent()? / 100.0 * PERIOD_US as f64;
             Some(CgroupSetting::MaxUs(quota_us.round() as u64))
-        }),
-    ),
-    Knob::new(
-        Field::new("cgroup-idle", Kind::Bool)
-            .about("cpu.idle of the cgroup: it runs when no other cgroup wants to"),
-        Wants::Cgroup(|value| value.as_bool().map(CgroupSetting::Idle)),
-    ),
-];
+        });
+    "cgroup-idle": Kind::Bool => "cpu.idle of the cgroup: it runs when no other cgroup wants to",
+        Wants::Cgroup(|value| value.as_bool().map(CgroupSetting::Idle));
+};
 
 #[cfg(test)]
 mod tests {

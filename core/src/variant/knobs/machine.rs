@@ -1,9 +1,9 @@
 //! Knobs of the whole machine: files below /proc/sys/kernel and debugfs `sched/`.
 
-use crate::model::{Field, Kind, Value};
+use crate::model::{Kind, Value};
 use crate::sys::Host;
 
-use super::super::contract::{Knob, Wants};
+use super::super::contract::{Knob, Wants, knobs};
 use super::super::target::{Target, Wanted};
 use super::units::{S, US};
 
@@ -39,58 +39,40 @@ pub fn sysctl(text: &str) -> Option<Wanted> {
     fits.then(|| Wanted { target, value: value.to_string() })
 }
 
-pub static KNOBS: [Knob; 7] = [
-    Knob::new(
-        Field::new("autogroup", Kind::Bool).about(
-            "whether each session is a group of its own to the scheduler, for the whole machine",
-        ),
+pub static KNOBS: [Knob; 7] = knobs! {
+    "autogroup": Kind::Bool =>
+        "whether each session is a group of its own to the scheduler, for the whole machine",
         Wants::Machine(|value, _| {
             one(Target::Sysctl("sched_autogroup_enabled".to_string()), u8::from(value.as_bool()?))
-        }),
-    ),
-    Knob::new(
-        Field::new("features", Kind::List(&Kind::Text)).about(
-            "scheduler features of debugfs (sched/features, before 5.13 sched_features): NAME \
-             on, NO_NAME off",
-        ),
-        Wants::Machine(|value, _| each(value, feature)),
-    ),
-    Knob::new(
-        Field::new("base-slice", Kind::Duration { min_ns: 100 * US, max_ns: S })
-            .about("slice of all who ask for none: debugfs sched/base_slice_ns (EEVDF, Linux 6.6)"),
+        });
+    "features": Kind::List(&Kind::Text) =>
+        "scheduler features of debugfs (sched/features, before 5.13 sched_features): NAME on, \
+         NO_NAME off",
+        Wants::Machine(|value, _| each(value, feature));
+    "base-slice": Kind::Duration { min_ns: 100 * US, max_ns: S } =>
+        "slice of all who ask for none: debugfs sched/base_slice_ns (EEVDF, Linux 6.6)",
         Wants::Machine(|value, _| {
             one(Target::Debugfs("base_slice_ns".to_string()), value.as_duration_ns()?)
-        }),
-    ),
-    Knob::new(
-        Field::new("preempt", Kind::Choice(&["none", "voluntary", "full", "lazy"])).about(
-            "preemption model: debugfs sched/preempt (kernels with PREEMPT_DYNAMIC; lazy: 6.13)",
-        ),
-        Wants::Machine(|value, _| one(Target::Preempt, value.as_text()?)),
-    ),
-    Knob::new(
-        Field::new("migration-cost", Kind::Duration { min_ns: 0, max_ns: 4 * S })
-            .about("for how long a task counts as cache-hot: debugfs sched/migration_cost_ns"),
+        });
+    "preempt": Kind::Choice(&["none", "voluntary", "full", "lazy"]) =>
+        "preemption model: debugfs sched/preempt (kernels with PREEMPT_DYNAMIC; lazy: 6.13)",
+        Wants::Machine(|value, _| one(Target::Preempt, value.as_text()?));
+    "migration-cost": Kind::Duration { min_ns: 0, max_ns: 4 * S } =>
+        "for how long a task counts as cache-hot: debugfs sched/migration_cost_ns",
         Wants::Machine(|value, host| {
             let target = tunable(host, "migration_cost_ns", "sched_migration_cost_ns");
             one(target, value.as_duration_ns()?)
-        }),
-    ),
-    Knob::new(
-        Field::new("nr-migrate", Kind::Int { min: 1, max: i32::MAX as i64 })
-            .about("most tasks that one round of load balancing moves: debugfs sched/nr_migrate"),
+        });
+    "nr-migrate": Kind::Int { min: 1, max: i32::MAX as i64 } =>
+        "most tasks that one round of load balancing moves: debugfs sched/nr_migrate",
         Wants::Machine(|value, host| {
             one(tunable(host, "nr_migrate", "sched_nr_migrate"), value.as_int()?)
-        }),
-    ),
-    Knob::new(
-        Field::new("sysctl", Kind::List(&Kind::Text)).about(
-            "any setting of the scheduler in /proc/sys/kernel, also MuQSS's, BMQ's and PDS's: \
-             [\"sched_rr_timeslice_ms=50\", \"interactive=0\"]",
-        ),
-        Wants::Machine(|value, _| each(value, sysctl)),
-    ),
-];
+        });
+    "sysctl": Kind::List(&Kind::Text) =>
+        "any setting of the scheduler in /proc/sys/kernel, also MuQSS's, BMQ's and PDS's: \
+         [\"sched_rr_timeslice_ms=50\", \"interactive=0\"]",
+        Wants::Machine(|value, _| each(value, sysctl));
+};
 
 #[cfg(test)]
 mod tests {

@@ -1,13 +1,12 @@
 //! The knob `scx`: a sched_ext scheduler in place of the kernel's own.
 
-use crate::model::{Field, Kind};
+use crate::model::Kind;
 
-use super::super::contract::{Knob, Wants};
+use super::super::contract::{Knob, Wants, knobs};
 
-pub static KNOBS: [Knob; 1] = [Knob::new(
-    Field::new("scx", Kind::Text).about(
-        "sched_ext scheduler: fifo or vtime, for tests bad, lossy, stray or haughty, or the path of a program \
-         (Linux 6.12)",
-    ),
-    Wants::Scheduler,
-)];
+pub static KNOBS: [Knob; 1] = knobs! {
+    "scx": Kind::Text =>
+        "sched_ext scheduler: fifo or vtime, for tests bad, lossy, stray or haughty, or the path \
+         of a program (Linux 6.12)",
+        Wants::Scheduler;
+};

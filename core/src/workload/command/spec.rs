@@ -1,6 +1,6 @@
 //! The parameters and metrics of `command`. Plain data.
 
-use crate::model::{Direction, Field, Importance, Kind, MetricSpec, Statistic, Unit};
+use crate::model::{Direction, Importance, Kind, MetricSpec, Statistic, Unit, fields};
 use crate::workload::{Role, Spec};
 
 const WORDS: Kind = Kind::List(&Kind::Word);
@@ -8,51 +8,41 @@ const WORDS: Kind = Kind::List(&Kind::Word);
 pub const SPEC: Spec = Spec {
     name: "command",
     about: "any program, executed until the run's duration is over, but at least once",
-    params: &[
-        Field::new("command", WORDS).about(
-            "the program and its arguments, which no shell reads; {NAME} is the parameter \
-             of this name",
-        ),
-        Field::new("setup", WORDS).about("executed once, before the server is started"),
-        Field::new("server", WORDS)
-            .about("a program that goes on until all executions are over, then gets SIGTERM"),
-        Field::new("ready", Kind::Text).about(
-            "how the server shows that it is ready: tcp:PORT of 127.0.0.1, unix:PATH of a \
-             socket, or output:REGULAR EXPRESSION",
-        ),
-        Field::new("fill", WORDS).about("executed once, after the server is ready"),
-        Field::new("prepare", WORDS).about("executed before each execution, and not timed"),
-        Field::new("cleanup", WORDS).about("executed after the last execution"),
-        Field::new("version", WORDS).about(
-            "executed once: the first line that it writes is the program's version, kept \
-             with the results",
-        ),
-        Field::new("environment", WORDS)
-            .about("variables for all of these programs, NAME=VALUE each"),
-        Field::new("user", Kind::Text)
-            .about("who executes them where schedlab is root, in a folder of their own"),
-        Field::new("folders", WORDS).about(
-            "where programs are looked for before the folders of PATH; `*` is the last that \
-             there is",
-        ),
-        Field::new("files", WORDS)
-            .about("in the lab: paths of what else it executes and reads, for guests to have, too"),
-        Field::new("failure", WORDS).about(
+    params: fields! {
+        "command": WORDS =>
+            "the program and its arguments, which no shell reads; {NAME} is the parameter of this \
+             name";
+        "setup": WORDS => "executed once, before the server is started";
+        "server": WORDS =>
+            "a program that goes on until all executions are over, then gets SIGTERM";
+        "ready": Kind::Text =>
+            "how the server shows that it is ready: tcp:PORT of 127.0.0.1, unix:PATH of a socket, \
+             or output:REGULAR EXPRESSION";
+        "fill": WORDS => "executed once, after the server is ready";
+        "prepare": WORDS => "executed before each execution, and not timed";
+        "cleanup": WORDS => "executed after the last execution";
+        "version": WORDS =>
+            "executed once: the first line that it writes is the program's version, kept with the \
+             results";
+        "environment": WORDS => "variables for all of these programs, NAME=VALUE each";
+        "user": Kind::Text => "who executes them where schedlab is root, in a folder of their own";
+        "folders": WORDS =>
+            "where programs are looked for before the folders of PATH; `*` is the last that there \
+             is";
+        "files": WORDS =>
+            "in the lab: paths of what else it executes and reads, for guests to have, too";
+        "failure": WORDS =>
             "regular expressions: an execution of which the output matches one has failed, \
-             whatever its exit status",
-        ),
-        Field::new("needs", WORDS).about("what else has to be there: names of programs, and paths"),
-        Field::new("package", Kind::Text).about(
-            "what to install where the program is missing, separated by blanks: Debian's, \
-             or a table by distribution",
-        ),
-        Field::new("warmups", Kind::Int { min: 0, max: 1_000_000 })
-            .about("executions before the first that counts")
-            .default("0"),
-        Field::new("exit", Kind::Int { min: 0, max: 255 })
-            .about("the exit status of success: with another one the run is failed")
-            .default("0"),
-    ],
+             whatever its exit status";
+        "needs": WORDS => "what else has to be there: names of programs, and paths";
+        "package": Kind::Text =>
+            "what to install where the program is missing, separated by blanks: Debian's, or a \
+             table by distribution";
+        "warmups": Kind::Int { min: 0, max: 1_000_000 }, "0" =>
+            "executions before the first that counts";
+        "exit": Kind::Int { min: 0, max: 255 }, "0" =>
+            "the exit status of success: with another one the run is failed";
+    },
     roles: &[Role { name: "command", counts: true }],
     ops: "executions",
     throughput: Importance::Explaining,

@@ -1,6 +1,6 @@
 //! schbench's parameters and metrics. A table; pure.
 
-use crate::model::{Direction, Field, Kind, MetricSpec, Statistic, Unit};
+use crate::model::{Direction, Kind, MetricSpec, Statistic, Unit, fields};
 use crate::workload::{Latency, Role, Spec, WORK_TIME};
 
 use super::arrivals::{MAX_PER_S, Pattern};
@@ -19,63 +19,45 @@ pub const SPEC: Spec = Spec {
     name: "schbench",
     about: "message and worker threads: a wake-up, a sleep and matrix math under a per-CPU \
             lock, as schbench v1.0",
-    params: &[
-        Field::new("message-threads", Kind::Int { min: 1, max: 4096 }).about(
-            "threads that hand out turns or requests, each to workers of its own; unset: 1, \
-             or with numa one a node",
-        ),
-        Field::new("threads", Kind::Int { min: 1, max: 65_536 }).about(
-            "workers per message thread; unset: CPUs divided by message threads, rounded up",
-        ),
-        Field::new("cache-footprint", Kind::Size { min_bytes: 0, max_bytes: 1 << 30 })
-            .about("size of the three matrices of a worker")
-            .default("256KiB"),
-        Field::new("operations", Kind::Int { min: 0, max: 1 << 32 })
-            .about("matrix multiplications of one request")
-            .default("5"),
-        Field::new("request", WORK_TIME).about(
-            "CPU time of one request's work at full speed, over 64 KiB, in place of matrices",
-        ),
-        Field::new("sleep", Kind::Duration { min_ns: 0, max_ns: 3_600_000_000_000 })
-            .about("sleep of each request, before the math: simulated network or disk")
-            .default("100us"),
-        Field::new("no-locking", Kind::Bool)
-            .about("no spinlock of the current CPU during the math, which makes preemption hurt")
-            .default("false"),
-        Field::new("calibrate", Kind::Bool)
-            .about("time the math alone: the request leaves out the sleep, and nothing is locked")
-            .default("false"),
-        Field::new("rps", Kind::Int { min: 0, max: MAX_PER_S as i64 })
-            .about("requests per second that arrive at one copy; 0: as many as it can do")
-            .default("0"),
-        Field::new("auto-rps", Kind::Percent { min: 0.1, max: 100.0 }).about(
-            "change the rate each second until the CPUs are that busy, beginning with rps \
-             or, where that is 0, with 10; unset: off",
-        ),
-        Field::new("arrivals", Kind::Choice(Pattern::WORDS))
-            .about(
-                "with rps or auto-rps: each second's requests at once, evenly spaced, or at random",
-            )
-            .default("burst"),
-        Field::new("split", Kind::Percent { min: 0.0, max: 100.0 }).about(
-            "share of footprint and operations on matrices of the worker's own; the rest is \
-             on matrices that all share; unset: all its own",
-        ),
-        Field::new("pipe", Kind::Size { min_bytes: 1, max_bytes: 1 << 20 }).about(
-            "no requests: message thread and worker fill a buffer of this size in turn; unset: off",
-        ),
-        Field::new("message-cpus", Kind::CpusOrAuto).about(
-            "CPUs that message threads are pinned to, one each in turn; auto: the first \
-             ones, and for the workers all the rest; unset: all",
-        ),
-        Field::new("worker-cpus", Kind::CpusOrAuto).about(
-            "CPUs that workers may use, and message threads that have no list; auto: those \
-             that message threads leave; unset: all",
-        ),
-        Field::new("numa", Kind::Bool)
-            .about("pin each message thread and its workers to a NUMA node, memory with them")
-            .default("false"),
-    ],
+    params: fields! {
+        "message-threads": Kind::Int { min: 1, max: 4096 } =>
+            "threads that hand out turns or requests, each to workers of its own; unset: 1, or \
+             with numa one a node";
+        "threads": Kind::Int { min: 1, max: 65_536 } =>
+            "workers per message thread; unset: CPUs divided by message threads, rounded up";
+        "cache-footprint": Kind::Size { min_bytes: 0, max_bytes: 1 << 30 }, "256KiB" =>
+            "size of the three matrices of a worker";
+        "operations": Kind::Int { min: 0, max: 1 << 32 }, "5" =>
+            "matrix multiplications of one request";
+        "request": WORK_TIME =>
+            "CPU time of one request's work at full speed, over 64 KiB, in place of matrices";
+        "sleep": Kind::Duration { min_ns: 0, max_ns: 3_600_000_000_000 }, "100us" =>
+            "sleep of each request, before the math: simulated network or disk";
+        "no-locking": Kind::Bool, "false" =>
+            "no spinlock of the current CPU during the math, which makes preemption hurt";
+        "calibrate": Kind::Bool, "false" =>
+            "time the math alone: the request leaves out the sleep, and nothing is locked";
+        "rps": Kind::Int { min: 0, max: MAX_PER_S as i64 }, "0" =>
+            "requests per second that arrive at one copy; 0: as many as it can do";
+        "auto-rps": Kind::Percent { min: 0.1, max: 100.0 } =>
+            "change the rate each second until the CPUs are that busy, beginning with rps or, \
+             where that is 0, with 10; unset: off";
+        "arrivals": Kind::Choice(Pattern::WORDS), "burst" =>
+            "with rps or auto-rps: each second's requests at once, evenly spaced, or at random";
+        "split": Kind::Percent { min: 0.0, max: 100.0 } =>
+            "share of footprint and operations on matrices of the worker's own; the rest is on \
+             matrices that all share; unset: all its own";
+        "pipe": Kind::Size { min_bytes: 1, max_bytes: 1 << 20 } =>
+            "no requests: message thread and worker fill a buffer of this size in turn; unset: off";
+        "message-cpus": Kind::CpusOrAuto =>
+            "CPUs that message threads are pinned to, one each in turn; auto: the first ones, and \
+             for the workers all the rest; unset: all";
+        "worker-cpus": Kind::CpusOrAuto =>
+            "CPUs that workers may use, and message threads that have no list; auto: those that \
+             message threads leave; unset: all";
+        "numa": Kind::Bool, "false" =>
+            "pin each message thread and its workers to a NUMA node, memory with them";
+    },
     roles: &[
         Role { name: "schbench-msg", counts: false },
         Role { name: "schbench-worker", counts: true },
