@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::model::{COSTS, Reading, Spread, Twin, Unit, clean_path};
+use crate::model::{COSTS, Reading, Spread, Twin, clean_path};
 use crate::report::numbers::Scale;
 use crate::report::numbers::counted;
 use crate::report::{clean, shortened};
@@ -69,7 +69,7 @@ fn table(twin: &Twin, columns: usize) -> String {
         Reading::Unknown(why) => format!("unknown: {why}"),
     };
     let tick = of(&twin.tick_hz.clone().map(|hz| format!("{hz} Hz")));
-    let slack = of(&twin.timer_slack_ns.clone().map(|ns| time(ns as f64)));
+    let slack = of(&twin.timer_slack_ns.clone().map(|ns| Scale::time(ns as f64)));
     let mut lines = vec![
         twin.name(),
         format!("{}; {parts}", of(&twin.virtualisation)),
@@ -80,17 +80,13 @@ fn table(twin: &Twin, columns: usize) -> String {
     lines.extend(COSTS.iter().map(|(cost, name, _)| match twin.cost(*cost) {
         Reading::Known(Spread { median_ns, p10_ns, p90_ns, samples }) => format!(
             "{name:<20}{:>9}{:>10}{:>10}{samples:>9}",
-            time(median_ns),
-            time(p10_ns),
-            time(p90_ns)
+            Scale::time(median_ns),
+            Scale::time(p10_ns),
+            Scale::time(p90_ns)
         ),
         Reading::Unknown(why) => format!("{name:<20}  unknown: {why}"),
     }));
     lines.iter().map(|line| shortened(clean(line).trim_end(), columns).to_string() + "\n").collect()
-}
-
-fn time(ns: f64) -> String {
-    Scale::for_values(Unit::Ns, Some(ns)).with_suffix(Some(ns))
 }
 
 #[cfg(test)]

@@ -60,6 +60,11 @@ impl Scale {
         format!("{} {suffix}", self.show_known(value)).trim_end().to_string()
     }
 
+    /// A time in the unit in which it is easy to read: `52.7 us`.
+    pub fn time(ns: f64) -> String {
+        Scale::for_values(Unit::Ns, Some(ns)).with_suffix(Some(ns))
+    }
+
     pub fn show_known(&self, value: Option<f64>) -> String {
         value.map_or("-".to_string(), |value| self.show(value))
     }

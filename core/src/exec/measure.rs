@@ -265,13 +265,8 @@ impl<'g> Reader<'g> {
     fn close_window(&mut self, start_ns: u64) -> Result<Vec<WorkerWindow>, ExecError> {
         let all = self.group.members().iter().zip(&mut self.tracks);
         let window = |(member, track): (&Member, &mut Option<Track>)| {
-            let inactive = |at_ns| WorkerWindow {
-                end_at_ns: at_ns - start_ns,
-                wall_ns: 0,
-                ops: 0,
-                cpu_ns: 0,
-                peak_ns: 0,
-            };
+            let inactive =
+                |at_ns| WorkerWindow { end_at_ns: at_ns - start_ns, ..WorkerWindow::default() };
             let Some(track) = track else { return Ok(inactive(clock::monotonic_ns())) };
             let now = match track.end {
                 Some(end) => end,

@@ -297,12 +297,7 @@ fn worker_result(group: &WorkerGroup, member: &Member, worker: &WorkerMeasured) 
 }
 
 fn since(before: &Reading<u64>, after: &Reading<u64>) -> Reading<u64> {
-    match (before, after) {
-        (Reading::Known(before), Reading::Known(after)) => {
-            Reading::Known(after.saturating_sub(*before))
-        }
-        (Reading::Unknown(why), _) | (_, Reading::Unknown(why)) => Reading::Unknown(why.clone()),
-    }
+    before.as_ref().zip(after.as_ref()).map(|(before, after)| after.saturating_sub(*before))
 }
 
 /// CPU time of the workers that cannot be, which becomes unknown in all sets: if one count is wrong, all may be.

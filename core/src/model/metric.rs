@@ -146,6 +146,11 @@ impl<T> Reading<T> {
         }
     }
 
+    /// Both, or the first reason.
+    pub fn zip<U>(self, other: Reading<U>) -> Reading<(T, U)> {
+        self.and_then(|own| other.map(|other| (own, other)))
+    }
+
     pub fn and_then<U>(self, f: impl FnOnce(T) -> Reading<U>) -> Reading<U> {
         match self {
             Reading::Known(value) => f(value),

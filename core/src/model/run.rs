@@ -129,7 +129,7 @@ pub struct Window {
 
 /// One worker in one window. A worker is read at its own moment, so that a controller
 /// that the scheduler delays between two workers does not falsify the second's rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerWindow {
     /// When the worker was read, since the start barrier.
     pub end_at_ns: u64,

@@ -198,12 +198,10 @@ fn mean(parts: impl Iterator<Item = Reading<f64>>) -> Reading<f64> {
 
 /// `part / whole`; `none` is the reason for a whole of 0.
 fn over(part: &Reading<f64>, whole: &Reading<f64>, none: &str) -> Reading<f64> {
-    match (part, whole) {
-        (Reading::Known(part), Reading::Known(whole)) => {
-            Reading::from_option((*whole > 0.0).then_some(part / whole), none)
-        }
-        (_, Reading::Unknown(why)) | (Reading::Unknown(why), _) => Reading::Unknown(why.clone()),
-    }
+    whole
+        .clone()
+        .zip(part.clone())
+        .and_then(|(whole, part)| Reading::from_option((whole > 0.0).then_some(part / whole), none))
 }
 
 /// The demand of a worker on a pool.

@@ -180,12 +180,8 @@ impl Session<'_> {
 
     fn delays(&mut self) -> Reading<Delays> {
         let message = self.live.run_queue_wait_ns(MESSAGE);
-        match (message, self.live.run_queue_wait_ns(WORKER)) {
-            (Reading::Known(message_ns), Reading::Known(worker_ns)) => {
-                Reading::Known(Delays { message_ns, worker_ns })
-            }
-            (Reading::Unknown(why), _) | (_, Reading::Unknown(why)) => Reading::Unknown(why),
-        }
+        let both = message.zip(self.live.run_queue_wait_ns(WORKER));
+        both.map(|(message_ns, worker_ns)| Delays { message_ns, worker_ns })
     }
 
     /// Stops the workers. The latencies include requests that have begun: workers end them, as in schbench.

@@ -130,10 +130,7 @@ fn disturbed(run: &Run) -> Option<String> {
 }
 
 fn alone(reading: Reading<f64>) -> Reading<f64> {
-    match reading {
-        Reading::Unknown(why) => Reading::Unknown(format!("in a solo run {why}")),
-        known => known,
-    }
+    reading.map_unknown(|why| format!("in a solo run {why}"))
 }
 
 /// A worker's figures in its run; unknown if its reports do not say.

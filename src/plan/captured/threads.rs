@@ -25,7 +25,7 @@ const MAX_CUTS: u64 = 1_000;
 const MAX_CUT_PIECES: usize = 1_000_000;
 
 /// A wait and the work after it, of one thread.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Piece {
     pub role: usize,
     /// `None`: before the trace, or it has just been born.
@@ -325,18 +325,8 @@ impl Threads {
     fn go_on(&mut self, tid: i32, at_ns: u64) {
         let Some(thread) = self.by_tid.get_mut(&tid) else { return };
         thread.piece = Some(self.pieces.len());
-        self.pieces.push(Piece {
-            role: thread.role,
-            slept_at_ns: None,
-            woken_at_ns: at_ns,
-            by: None,
-            work_ns: 0,
-            posts: Vec::new(),
-            is_sync: false,
-            is_whole: false,
-            goes_on: true,
-            is_first: false,
-        });
+        let (role, woken_at_ns) = (thread.role, at_ns);
+        self.pieces.push(Piece { role, woken_at_ns, goes_on: true, ..Piece::default() });
     }
 
     /// The piece that a thread is at, and how much of its work is done.
@@ -360,12 +350,10 @@ impl Threads {
             slept_at_ns,
             woken_at_ns: at_ns.max(slept_at_ns.unwrap_or(0)),
             by: by.map(|(piece, _)| piece),
-            work_ns: 0,
-            posts: Vec::new(),
             is_sync,
-            is_whole: false,
             goes_on,
             is_first,
+            ..Piece::default()
         });
         let Some(thread) = self.by_tid.get_mut(&tid) else { return };
         thread.first_ns.get_or_insert(at_ns);

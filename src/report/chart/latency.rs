@@ -102,7 +102,7 @@ pub fn curves(
         side.all.quantile_ns(q).filter(|_| is_supported)
     };
     let row = |(name, q): (&str, f64)| {
-        let shown = |side| value(side, q).map_or("-".to_string(), exact);
+        let shown = |side| value(side, q).map_or("-".to_string(), Scale::time);
         [name.to_string()].into_iter().chain(picture.sides.iter().map(shown)).collect()
     };
     Some(Chart {
@@ -136,17 +136,13 @@ pub fn curves(
                 for (name, q) in NAMED {
                     let Some(ns) = value(side, q) else { continue };
                     let dot = shape(at, x.place(place_of(q)), y.place(ns));
-                    let label = format!("{}, {name}: {}", names[at], exact(ns));
+                    let label = format!("{}, {name}: {}", names[at], Scale::time(ns));
                     drawing.mark(format!("dot {}", series(at)), dot, label);
                 }
             }
             drawing
         })),
     })
-}
-
-fn exact(ns: f64) -> String {
-    Scale::for_values(Unit::Ns, Some(ns)).with_suffix(Some(ns))
 }
 
 /// The share of each half octave in each round, a map for each side; `None` with fewer than two rounds.

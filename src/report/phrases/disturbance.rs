@@ -2,7 +2,7 @@
 
 use crate::model::{
     CpuSet, CpuTimeOf, DisturbanceFact, Interference, OtherProcesses, SettingChange, Throttled,
-    ThrottledPart, Unit, show_duration,
+    ThrottledPart, show_duration,
 };
 
 use crate::report::layout::clean;
@@ -77,11 +77,10 @@ pub fn disturbance(fact: &DisturbanceFact) -> String {
 
 fn counted_with_age(begun: &str, oldest_ns: u64, bounds: &[String]) -> String {
     let verb = if bounds.len() == 1 { "is a lower bound" } else { "are lower bounds" };
-    let oldest = Some(oldest_ns as f64);
     format!(
         "{begun} had begun and not ended when the run ended, the oldest {} ago; they count with that \
          age, so {} {verb}",
-        Scale::for_values(Unit::Ns, oldest).with_suffix(oldest),
+        Scale::time(oldest_ns as f64),
         listed(bounds),
     )
 }
@@ -103,9 +102,7 @@ fn cpu_time(of: CpuTimeOf, counted_cpus: f64, cpus: u32) -> String {
 fn late_change(at_ns: u64, late_ns: Option<u64>) -> String {
     let at = show_duration(at_ns);
     let Some(late_ns) = late_ns else { return format!("the run ended before its change at {at}") };
-    let late = Some(late_ns as f64);
-    let late = Scale::for_values(Unit::Ns, late).with_suffix(late);
-    format!("the change at {at} was made {late} late")
+    format!("the change at {at} was made {} late", Scale::time(late_ns as f64))
 }
 
 fn interference(one: &Interference) -> String {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::analysis::{Analysis, InTurns, Method, Note, Pairing, PlanFacts, Side};
 use crate::model::{
     CpuClocks, Environment, GuestTimes, Lab, LabModel, Measure, PlanEnd, Reading, SampledPlan,
-    Unit, Variant, show_duration,
+    Variant, show_duration,
 };
 
 use super::super::layout::clean;
@@ -197,10 +197,8 @@ pub fn method(analysis: &Analysis) -> Vec<String> {
 fn describe_turns(turns: InTurns) -> String {
     let InTurns { block_ns, switch_ns } = turns;
     let block = show_duration(block_ns);
-    let switch = switch_ns.map_or(String::new(), |ns| {
-        let took = Some(ns as f64);
-        format!(", a switch takes {}", Scale::for_values(Unit::Ns, took).with_suffix(took))
-    });
+    let switch = switch_ns
+        .map_or(String::new(), |ns| format!(", a switch takes {}", Scale::time(ns as f64)));
     format!("in turns of {block} inside one run{switch}")
 }
 

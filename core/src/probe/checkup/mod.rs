@@ -77,12 +77,8 @@ fn checkup_over(host: &Host, watch_ns: u64) -> Vec<Finding> {
     let watch = Watch::begin(host, &pool, Own::family());
     clock::sleep_until(clock::monotonic_ns() + watch_ns);
     let disturbances = watch.end(0);
-    let swapped_pages = match (swapped_before, swapped_pages(host)) {
-        (Reading::Known(before), Reading::Known(after)) => {
-            Reading::Known(after.saturating_sub(before))
-        }
-        (Reading::Unknown(why), _) | (_, Reading::Unknown(why)) => Reading::Unknown(why),
-    };
+    let swapped = swapped_before.zip(swapped_pages(host));
+    let swapped_pages = swapped.map(|(before, after)| after.saturating_sub(before));
     inspect(&Machine {
         host,
         environment: environment::environment(host),
