@@ -63,10 +63,6 @@ impl Advice for CacheUrlError {
 }
 
 impl CacheUrl {
-    pub fn as_str(&self) -> &str {
-        &self.text
-    }
-
     /// The host in lower case, without the port.
     pub fn host(&self) -> &str {
         &self.host
@@ -151,7 +147,7 @@ mod tests {
             ("http://[::1]:9/x@y", "http://[::1]:9/x@y", "::1", true),
         ] {
             let url: CacheUrl = text.parse().unwrap();
-            assert_eq!((url.as_str(), url.host(), url.is_private()), (kept, host, is_private));
+            assert_eq!((&*url.text, url.host(), url.is_private()), (kept, host, is_private));
         }
         let error = |text: &str| text.parse::<CacheUrl>().unwrap_err();
         for text in

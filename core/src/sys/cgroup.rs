@@ -85,11 +85,6 @@ fn titles(controllers: &[Controller]) -> String {
     names.join(" and ")
 }
 
-/// The place where a cgroup with a CPU controller can be made; see [`place`].
-pub fn cpu_controller(host: &Host) -> Result<Place, CgroupError> {
-    place(host, &tree(host, Controller::Cpu)?, &[Controller::Cpu])
-}
-
 /// The hierarchy of a controller: of version 1 where one is mounted for it, else version 2,
 /// which may still lack it.
 pub fn tree(host: &Host, controller: Controller) -> Result<Tree, CgroupError> {
@@ -394,6 +389,10 @@ mod tests {
         ("cgroup.procs", "17\n"),
     ];
     const LEAF: &[(&str, &str)] = &[("cgroup.controllers", ""), ("cgroup.subtree_control", "")];
+
+    fn cpu_controller(host: &Host) -> Result<Place, CgroupError> {
+        place(host, &tree(host, Controller::Cpu)?, &[Controller::Cpu])
+    }
 
     #[test]
     fn the_nearest_cgroup_that_can_have_children_is_found() {

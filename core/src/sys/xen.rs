@@ -21,12 +21,6 @@ pub fn is_control(host: &Host) -> bool {
     host.read(CAPABILITIES).is_ok_and(|text| text.contains("control_d"))
 }
 
-/// Whether this is any other domain.
-pub fn is_guest(host: &Host) -> bool {
-    let is_xen = host.read("/sys/hypervisor/type").is_ok_and(|text| text.trim() == "xen");
-    is_xen && !is_control(host)
-}
-
 /// Enough for the released program.
 pub const USUAL_GUEST_BYTES: u64 = 192 << 20;
 

@@ -155,10 +155,6 @@ impl Hosts {
         self.jobs.len()
     }
 
-    pub fn folder(&self) -> &Path {
-        &self.folder.0
-    }
-
     fn output(&self, host: &str) -> PathBuf {
         self.folder.0.join("output").join(host)
     }

@@ -34,19 +34,14 @@ use crate::model::MissedSource;
 /// One way to see how the scheduler treats tasks.
 pub struct Source {
     pub name: &'static str,
-    pub about: &'static str,
     open: fn(&SessionConfig) -> Result<Box<dyn Session>, SourceError>,
 }
 
 /// All sources, best first.
 pub const SOURCES: &[Source] = &[
     #[cfg(feature = "bpf")]
-    Source {
-        name: "bpf",
-        about: "programs in the kernel that count at every switch, wakeup and migration",
-        open: bpf::open,
-    },
-    Source { name: "procfs", about: "pictures of /proc, one every 100 ms", open: procfs::open },
+    Source { name: "bpf", open: bpf::open },
+    Source { name: "procfs", open: procfs::open },
 ];
 
 /// A session, and why better ones could not be opened.

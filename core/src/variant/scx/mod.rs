@@ -167,11 +167,6 @@ pub fn attach(
 }
 
 impl Attached {
-    /// The scheduler's name, as the kernel has it.
-    pub fn ops(&self) -> &str {
-        &self.ops
-    }
-
     /// The state and the scheduler in its place; `None`: it is in force itself.
     pub fn in_its_place(&self) -> Option<String> {
         let state = self.host.read(STATE).unwrap_or_default();

@@ -110,7 +110,7 @@ fn a_program_is_awaited_and_ended_by_sigint() {
     tree.write(EVENTS, "SCX_EV_A 0\nSCX_EV_SELECT_CPU_FALLBACK 12\nodd\n");
     let host = tree.host();
     let mut attached = attach(&program(&host, HEEDS), &host, PATIENT).unwrap();
-    assert_eq!(attached.ops(), "lavd_1.0");
+    assert_eq!(attached.ops, "lavd_1.0");
     attached.check().unwrap();
     assert_eq!(attached.in_its_place(), None);
     tree.write(REJECTED, "5\n");

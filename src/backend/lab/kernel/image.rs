@@ -26,7 +26,7 @@ pub struct Kernel {
     pub modules: Option<PathBuf>,
     /// The hypervisor that is booted below the kernel. The first domain and the guests then run the kernel.
     pub hypervisor: Option<Hypervisor>,
-    /// SHA-256 over image, configuration, the modules of [`Kernel::modules_in_order`] and the files
+    /// SHA-256 over image, configuration, the modules that a guest could need and the files
     /// of the hypervisor: kernels with the same digest behave alike. In hexadecimal.
     pub digest: String,
     /// SHA-256 of the image alone.
@@ -50,11 +50,6 @@ pub struct Package {
 }
 
 impl Kernel {
-    /// The modules that a guest can need, in an order in which they can be loaded.
-    pub fn modules_in_order(&self) -> Result<Vec<PathBuf>, KernelError> {
-        self.modules.as_deref().map_or(Ok(Vec::new()), modules::few)
-    }
-
     /// The modules that the tools of a hypervisor's first domain need, in the order of loading.
     pub fn modules_of_xen(&self) -> Result<Vec<PathBuf>, KernelError> {
         self.modules.as_deref().map_or(Ok(Vec::new()), modules::of_xen)

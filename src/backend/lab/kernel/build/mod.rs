@@ -115,8 +115,6 @@ pub struct Outcome {
     pub kernel: Kernel,
     pub built: Built,
     pub findings: Findings,
-    /// Steps of `make`, of this kernel alone.
-    pub steps: u64,
 }
 
 /// Facts about a built kernel that a user should know.
@@ -177,8 +175,8 @@ impl Builder<'_> {
             let mut slot = self.slots.take(&base)?;
             let configuration = self.configure(&slot)?;
             let lost = self.lost(&slot, &configuration)?;
-            let steps = self.compile(&mut slot, Stage::Compiling)?;
-            return self.keep(&slot, Findings { lost, ..Findings::default() }, steps);
+            self.compile(&mut slot, Stage::Compiling)?;
+            return self.keep(&slot, Findings { lost, ..Findings::default() });
         }
         let (mut slot, mut findings) = self.patched(&base)?;
         if !slot.record.is_compiled && !self.is_compiled(&base)? {
@@ -191,10 +189,10 @@ impl Builder<'_> {
             drop(slot_of_base);
             (slot, findings) = self.patched(&base)?;
         }
-        let steps = self.compile(&mut slot, Stage::Compiling)?;
+        self.compile(&mut slot, Stage::Compiling)?;
         let unread = unread::unread(&slot.tree(), &self.request.patches);
         findings.unread = unread.into_iter().map(str::to_string).collect();
-        self.keep(&slot, findings, steps)
+        self.keep(&slot, findings)
     }
 
     fn stage(&mut self, stage: Stage) {
@@ -450,7 +448,7 @@ impl Builder<'_> {
         if wrong.is_empty() { Ok(own) } else { Err(BuildError::Lost(wrong)) }
     }
 
-    fn compile(&mut self, slot: &mut Slot, stage: Stage) -> Result<u64, BuildError> {
+    fn compile(&mut self, slot: &mut Slot, stage: Stage) -> Result<(), BuildError> {
         self.stage(stage);
         let (tree, log) = (slot.tree(), slot.path("build.log"));
         let made_bytes = space::of_copy(&tree.join(make::OBJECTS));
@@ -470,12 +468,11 @@ impl Builder<'_> {
                 steps += 1;
                 on(Event::Made { steps, seconds: began.elapsed().as_secs() });
             })
-        })?;
-        Ok(steps)
+        })
     }
 
     /// Puts the kernel into the cache.
-    fn keep(&mut self, slot: &Slot, findings: Findings, steps: u64) -> Result<Outcome, BuildError> {
+    fn keep(&mut self, slot: &Slot, findings: Findings) -> Result<Outcome, BuildError> {
         let held = self.cache.shelf().lock(self.stop, &mut || (self.on)(Event::Waiting))?;
         let scratch = self.cache.shelf().scratch(&held)?;
         let new = scratch.path().join("kernel");
@@ -501,7 +498,7 @@ impl Builder<'_> {
         let kept = self.cache.newest(&CachedName::Built(self.request.name.clone()))?;
         let gone = || KernelError::Package { package: name, why: PackageFault::NotKept };
         let kernel = kept.ok_or_else(gone)?.kernel()?;
-        Ok(Outcome { kernel, built, findings, steps })
+        Ok(Outcome { kernel, built, findings })
     }
 }
 

@@ -56,8 +56,6 @@ impl Hunk {
 
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum PatchFault {
-    #[error("it has no diff")]
-    Nothing,
     #[error("it names `{}`, which is outside of the tree", plain(.0))]
     Outside(String),
     #[error("it names `{}`; names with quotation marks or backslashes are not supported", plain(.0))]
