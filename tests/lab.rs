@@ -29,6 +29,14 @@ const QEMU: &str = "qemu-system-x86_64";
 const KERNELS: [&str; 3] = ["debian:6.1", "debian:6.18", "xen:4.17"];
 /// The longest time of a load on the host.
 const LOAD_SECONDS: &str = "500";
+/// QEMU behind a script, which executes that of a test's home first. All tests have the same one: another script would
+/// be another QEMU, whose machines are booted anew.
+const EMULATOR: &str = "#!/bin/sh\n[ ! -e \"$HOME/before-qemu\" ] || . \"$HOME/before-qemu\"\n\
+                        exec /usr/bin/qemu-system-x86_64 \"$@\"\n";
+/// The folder of saved machines, below a home.
+const MACHINES: &str = ".cache/schedlab/machines";
+const NO_GUESTS: &str = "case $1 in --version | -L) ;; *) echo no guest >&2; exit 9;; esac";
+const NO_BOOTS: &str = "case \"$*\" in *' -kernel '*) echo no boot >&2; exit 9;; esac";
 
 /// The home with the kernels of all tests here, fetched once, or what this machine lacks.
 fn fetched() -> &'static Result<PathBuf, &'static str> {
@@ -41,7 +49,7 @@ fn fetched() -> &'static Result<PathBuf, &'static str> {
             return Err("apt-get, which no package brings to a machine that is not a Debian");
         }
         let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lab");
-        fs::create_dir_all(&home).unwrap();
+        write_emulator(&home.join("qemu"), EMULATOR);
         let got = schedlab(&home, &[&["kernel", "get"], &KERNELS[..]].concat()).output().unwrap();
         let message = stderr(&got);
         if message.contains("has no Debian archive") || message.contains("no suite could be read") {
@@ -53,6 +61,13 @@ fn fetched() -> &'static Result<PathBuf, &'static str> {
     })
 }
 
+/// Writes the script in QEMU's place.
+fn write_emulator(folder: &Path, script: &str) {
+    fs::create_dir_all(folder).unwrap();
+    fs::write(folder.join(QEMU), script).unwrap();
+    fs::set_permissions(folder.join(QEMU), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
 /// A temporary home, whose cache has the kernels of all tests.
 struct Laboratory(TempDir);
 
@@ -60,35 +75,58 @@ impl Laboratory {
     /// With the machines that other tests booted: a boot takes longer than most runs. `None`: the test is skipped, which
     /// is reported.
     fn open() -> Option<Laboratory> {
-        Laboratory::with_caches(&["kernels", "machines"])
+        let laboratory = Laboratory::without_machines()?;
+        laboratory.share_machines(fetched().as_ref().ok()?);
+        Some(laboratory)
     }
 
     /// For a test of boots: without any machine.
     fn without_machines() -> Option<Laboratory> {
-        Laboratory::with_caches(&["kernels"])
-    }
-
-    fn with_caches(shared: &[&str]) -> Option<Laboratory> {
         if Command::new(QEMU).arg("--version").output().is_err() {
             skip("QEMU: sh scripts/need.sh");
             return None;
         }
         match fetched() {
             Ok(fetched) => {
-                let home = tempfile::tempdir().unwrap();
-                let cache = ".cache/schedlab";
-                fs::create_dir_all(home.path().join(cache)).unwrap();
-                for name in shared.iter().map(|name| Path::new(cache).join(name)) {
-                    fs::create_dir_all(fetched.join(&name)).unwrap();
-                    symlink(fetched.join(&name), home.path().join(&name)).unwrap();
-                }
-                Some(Laboratory(home))
+                let laboratory = Laboratory(tempfile::tempdir().unwrap());
+                laboratory.share(".cache/schedlab/kernels", fetched);
+                Some(laboratory)
             }
             Err(needs) => {
                 skip(needs);
                 None
             }
         }
+    }
+
+    /// Takes the machines of this home, and saves its own there.
+    fn share_machines(&self, home: &Path) {
+        self.share(MACHINES, home);
+    }
+
+    /// Has this folder of another home.
+    fn share(&self, folder: &str, home: &Path) {
+        fs::create_dir_all(home.join(folder)).unwrap();
+        fs::create_dir_all(self.path(folder).parent().unwrap()).unwrap();
+        symlink(home.join(folder), self.path(folder)).unwrap();
+    }
+
+    /// With links to the machines that other tests have saved until now: each kernel has booted with one CPU. What changes
+    /// here is not theirs.
+    fn with_booted() -> Option<Laboratory> {
+        static BOOTED: OnceLock<()> = OnceLock::new();
+        let other = Laboratory::open()?;
+        let load = format!("{BOTH}{WAKES}");
+        BOOTED.get_or_init(|| _ = other.measures(&plan(PATIENT, "cpus = 1", &load), &[]));
+        let laboratory = Laboratory::without_machines()?;
+        fs::create_dir_all(laboratory.path(MACHINES)).unwrap();
+        for machine in other.machines() {
+            let link = laboratory.path(MACHINES).join(machine.file_name().unwrap());
+            symlink(fs::canonicalize(machine).unwrap(), link).unwrap();
+        }
+        // Tests of other builds have saved machines, too.
+        laboratory.shows(&["cache", "rm", "stale"]);
+        Some(laboratory)
     }
 
     fn path(&self, below: &str) -> PathBuf {
@@ -103,7 +141,14 @@ impl Laboratory {
         fs::write(self.path("plan.toml"), plan).unwrap();
         let words = ["run", "./plan.toml", "--backend", "lab", "--quiet", "--events", "events"];
         _ = fs::remove_file(self.path("events"));
-        schedlab(self.0.path(), &[&words[..], more].concat())
+        self.schedlab(&[&words[..], more].concat())
+    }
+
+    /// schedlab with this home.
+    fn schedlab(&self, words: &[&str]) -> Command {
+        let mut command = schedlab(self.0.path(), words);
+        command.env("PATH", concat!(env!("CARGO_TARGET_TMPDIR"), "/lab/qemu:/usr/bin:/bin"));
+        command
     }
 
     /// The end of each run: the lines of the event file, in order.
@@ -131,7 +176,7 @@ impl Laboratory {
 
     /// The output of another command of this home.
     fn shows(&self, words: &[&str]) -> String {
-        stdout(&schedlab(self.0.path(), words).output().unwrap())
+        stdout(&self.schedlab(words).output().unwrap())
     }
 
     /// The clock of the first run's guest.
@@ -151,53 +196,29 @@ impl Laboratory {
         outcomes.into_iter().map(|(_, outcome)| outcome).collect()
     }
 
-    /// The PATH of a QEMU that fails each guest after [`Laboratory::forbid_guests`], and each boot after
-    /// [`Laboratory::forbid_boots`]. Another `build` is another program of the same version.
-    fn emulator(&self, build: u32) -> String {
-        let [no_guests, no_boots, copied] =
-            ["no-guests", "no-boots", "copied"].map(|name| self.path(name));
-        let script = format!(
-            "# {build}\nif [ -e '{}' ] && [ \"$1\" != --version ] && [ \"$1\" != -L ]; then\n\
-             echo no guest >&2; exit 9\nfi\n\
-             case \"$*\" in *' -kernel '*) [ -e '{}' ] && echo no boot >&2 && exit 9;;\n\
-             *' -incoming '*) echo >> '{}';; esac",
-            no_guests.display(),
-            no_boots.display(),
-            copied.display()
-        );
-        self.emulator_after(&format!("build-{build}"), &script)
+    /// Lets a script of sh go before each QEMU from now on.
+    fn before_qemu(&self, script: &str) {
+        fs::write(self.path("before-qemu"), format!("{script}\n")).unwrap();
     }
 
-    /// The PATH of a QEMU in a folder of this name that executes a script first.
-    fn emulator_after(&self, name: &str, script: &str) -> String {
-        let folder = self.path(name);
-        fs::create_dir_all(&folder).unwrap();
-        let script = format!("#!/bin/sh\n{script}\nexec /usr/bin/{QEMU} \"$@\"\n");
-        fs::write(folder.join(QEMU), script).unwrap();
-        let mode = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(folder.join(QEMU), mode).unwrap();
+    /// The PATH of another build of the same version of QEMU.
+    fn other_qemu(&self) -> String {
+        let folder = self.path("other-qemu");
+        write_emulator(&folder, &format!("{EMULATOR}# another build\n"));
         format!("{}:/usr/bin:/bin", folder.display())
+    }
+
+    /// The files of saved machines.
+    fn machines(&self) -> BTreeSet<PathBuf> {
+        let saved = fs::read_dir(self.path(MACHINES)).unwrap().map(|file| file.unwrap().path());
+        // Another name is of a file that is being written.
+        let is_whole = |path: &PathBuf| !path.to_string_lossy().ends_with(".tmp");
+        saved.filter(is_whole).collect()
     }
 
     /// Results in the cache.
     fn kept(&self) -> usize {
         fs::read_dir(self.path(".cache/schedlab/results")).unwrap().count()
-    }
-
-    /// The saved machines: one that has booted, and one that has loaded probes, too.
-    fn machines(&self) -> [PathBuf; 2] {
-        let saved = fs::read_dir(self.path(".cache/schedlab/machines")).unwrap();
-        let mut saved: Vec<PathBuf> = saved.map(|file| file.unwrap().path()).collect();
-        saved.sort_by_key(|path| fs::metadata(path).unwrap().modified().unwrap());
-        saved.try_into().unwrap()
-    }
-
-    fn forbid_boots(&self) {
-        fs::write(self.path("no-boots"), "").unwrap();
-    }
-
-    fn forbid_guests(&self) {
-        fs::write(self.path("no-guests"), "").unwrap();
     }
 
     /// Starts a run, and waits until it has guests. Also gives their processes.
@@ -270,8 +291,15 @@ fn plan(measure: &str, lab: &str, rest: &str) -> String {
 
 /// A guest's limits are multiples of it, in CPU time: on a slow host a boot takes a minute.
 const PATIENT: &str = "grace = \"300s\"";
-const PIPE: &str = "[[workload]]\nuse = \"pipe\"\n";
+const BOTH: &str = "[[variant]]\nname = \"old\"\n\
+                    [[variant]]\nname = \"new\"\nkernel = \"debian:6.18\"\n";
+/// Its wakeups show the slightest difference in time, and little of it is executed.
+const WAKES: &str = "[[workload]]\nuse = \"burnwait\"\nqueue = \"burn 20us, wait 100us\"\n";
+const BURSTS: &str = "[[workload]]\nuse = \"spin\"\nwork = \"100us\"\n";
+/// Executed: a run takes long enough to be killed.
 const SPIN: &str = "[[workload]]\nuse = \"spin\"\n";
+/// The machine of QEMU without clocks of its CPUs, with its speed.
+const SHARED: &str = "cpus = 2\nclocks = \"shared\"\nspeed = \"1ns\"";
 
 /// CFS, and a sched_ext scheduler on the newest kernel, each with telemetry.
 fn two_kernels(cpus: u32) -> String {
@@ -310,7 +338,7 @@ fn assert_counted(event: &Value) {
     assert!(cycles["value"]["unknown"].is_string(), "{cycles}");
 }
 
-/// Two homes for a machine with `cpus` CPUs.
+/// Two homes for a machine with `cpus` CPUs. The second one takes what the first one has booted.
 struct Twins {
     cpus: u32,
     first: Laboratory,
@@ -320,42 +348,46 @@ struct Twins {
 impl Twins {
     fn open(cpus: u32) -> Option<Twins> {
         let [first, second] = [(); 2].map(|()| Laboratory::without_machines());
-        Some(Twins { cpus, first: first?, second: second? })
+        let (first, second) = (first?, second?);
+        second.share_machines(first.0.path());
+        Some(Twins { cpus, first, second })
     }
 
-    fn run(&self, build: u32, more: &[&str]) -> Output {
-        let mut run = self.first.run(&two_kernels(self.cpus), more);
-        run.env("PATH", self.first.emulator(build)).output().unwrap()
+    fn run(&self, more: &[&str]) -> Command {
+        self.first.run(&two_kernels(self.cpus), more)
     }
 
-    /// Makes each run twice in one process.
-    fn verify(&self) {
-        let verified = self.run(1, &["--verify"]);
-        assert_exact(&self.first, &verified);
-        assert!(stderr(&verified).contains("verified: 2 runs, each done twice"), "{verified:?}");
+    /// Boots the machines, and makes each run.
+    fn boot(&self) {
+        assert_exact(&self.first, &self.run(&[]).output().unwrap());
     }
 
-    /// Makes each run once more in another process, and from saved machines. Returns the results.
+    /// Makes each run twice in another process: from the machines that were saved, and from others that it boots.
+    /// Returns the results.
     fn assert_same(&self) -> Vec<String> {
-        let again = self.second.run(&two_kernels(self.cpus), &["--again"]).output().unwrap();
-        assert_exact(&self.second, &again);
-        let booted = self.first.ended();
-        assert_eq!(self.second.ended(), booted, "with load and without");
-        self.first.forbid_boots();
-        assert_exact(&self.first, &self.run(1, &["--again"]));
-        assert_eq!(self.first.ended(), booted, "from saved machines");
+        self.second.before_qemu("case \"$*\" in *' -kernel '*) echo >> \"$HOME/booted\";; esac");
+        let verified = self.second.run(&two_kernels(self.cpus), &["--verify"]).output().unwrap();
+        assert_exact(&self.second, &verified);
+        assert!(stderr(&verified).contains("verified: 2 runs, each done twice"), "{verified:?}");
+        let booted = fs::read_to_string(self.second.path("booted")).unwrap();
+        assert_eq!(booted, "\n\n", "one machine of each kernel is a saved one");
+        let results = self.first.ended();
+        assert_eq!(self.second.ended(), results, "with load and without");
         self.first.runs().iter().for_each(assert_counted);
-        self.first.ended()
+        results
     }
 
     /// Without guests, only the cache gives answers, and only for this QEMU.
-    fn assert_kept(&self, ended: &[String]) {
-        self.first.forbid_guests();
-        assert_exact(&self.first, &self.run(1, &[]));
-        assert_eq!(self.first.ended(), ended, "as it was kept");
-        for (build, more) in [(1, &["--again"][..]), (1, &["--verify"]), (2, &[])] {
-            let output = self.run(build, more);
-            assert_eq!(output.status.code(), Some(3), "no guest can be asked: {output:?}");
+    fn assert_kept(&self, results: &[String]) {
+        self.first.before_qemu(NO_GUESTS);
+        assert_exact(&self.first, &self.run(&[]).output().unwrap());
+        assert_eq!(self.first.ended(), results, "as it was kept");
+        for (is_other, more) in [(false, &["--again"][..]), (false, &["--verify"]), (true, &[])] {
+            let mut run = self.run(more);
+            if is_other {
+                run.env("PATH", self.first.other_qemu());
+            }
+            let output = ended(run, 3);
             let outcomes = self.first.outcomes();
             assert!(outcomes.iter().all(|(_, why)| why.contains("no guest")), "{output:?}");
         }
@@ -369,8 +401,8 @@ fn one_and_four_cpus_are_the_same_to_the_bit_on_a_loaded_host() {
     let (Some(one), Some(four)) = (Twins::open(1), Twins::open(4)) else { return };
     let mut load = Load::begin();
     std::thread::scope(|scope| {
-        scope.spawn(|| one.verify());
-        four.verify();
+        scope.spawn(|| one.boot());
+        four.boot();
     });
     assert!(load.is_there());
     drop(load);
@@ -429,7 +461,7 @@ fn a_kernel_that_is_missing_costs_its_own_runs_only() {
     let Some(laboratory) = Laboratory::open() else { return };
     let rest = "[[variant]]\nname = \"here\"\n\
                 [[variant]]\nname = \"missing\"\nkernel = \"debian:6.2\"\n";
-    let plan = plan(PATIENT, "cpus = 1", &format!("{rest}{PIPE}"));
+    let plan = plan(PATIENT, "cpus = 1", &format!("{rest}{WAKES}"));
     let output = laboratory.measures(&plan, &["--dry-run"]);
     let text = unwrapped(&stdout(&output));
     assert!(text.contains("1 run (1 seed), ") && text.contains("kernel get debian:6.2"), "{text}");
@@ -477,7 +509,7 @@ fn guests_that_fail_report_why_and_the_others_run() {
                 [[variant]]\nname = \"panics\"\nkernel-args = \"rdinit=/nonesuch\"\n\
                 [[variant]]\nname = \"other\"\nkernel-args = \"nr_cpus=1\"\n\
                 [[variant]]\nname = \"no-scx\"\nscx = \"fifo\"\n";
-    let plan = plan(PATIENT, "cpus = 2", &format!("{rest}{PIPE}"));
+    let plan = plan(PATIENT, "cpus = 2", &format!("{rest}{WAKES}"));
     let said = stderr(&ended(laboratory.run(&plan, &[]), 3));
     assert!(said.contains("/ panics: each run failed: the guest's kernel gave up"), "{said}");
     let outcomes = laboratory.outcomes();
@@ -493,15 +525,15 @@ fn guests_that_fail_report_why_and_the_others_run() {
 
 #[test]
 fn a_qemu_that_was_not_kept_in_step_is_not_called_exact() {
-    let Some(laboratory) = Laboratory::without_machines() else { return };
+    let (boots, runs) = (Laboratory::without_machines(), Laboratory::open());
+    let (Some(boots), Some(runs)) = (boots, runs) else { return };
     let why = "QEMU was not kept in step: no thread of virtual CPUs was found";
     let time = serde_json::json!({ "not_exact": why });
-    for guest in ["-kernel", "-incoming"] {
+    for (guest, laboratory) in [("-kernel", boots), ("-incoming", runs)] {
         let script = format!("case \"$*\" in *' {guest} '*) unset LD_PRELOAD;; esac");
-        let path = laboratory.emulator_after(guest, &script);
+        laboratory.before_qemu(&script);
         // Without the library the CPUs share one clock and have another speed.
-        let shared = "cpus = 1\nclocks = \"shared\"\nspeed = \"1ns\"";
-        done(laboratory.run(&plan(PATIENT, shared, PIPE), &[]).env("PATH", path));
+        laboratory.measures(&plan(PATIENT, SHARED, WAKES), &[]);
         assert_eq!(laboratory.time(), time, "{guest}");
         let report = laboratory.shows(&["report", "last"]);
         assert!(report.contains("NOT exact"), "{report}");
@@ -511,80 +543,87 @@ fn a_qemu_that_was_not_kept_in_step_is_not_called_exact() {
 
 #[test]
 fn a_machine_that_differs_when_it_is_booted_again_is_found_by_verify() {
-    let Some(laboratory) = Laboratory::without_machines() else { return };
-    let mark = laboratory.path("booted");
-    let mark = mark.display();
-    // The second boot has coarse timers, which every boot shows. A mere difference in time may by chance
+    let Some(laboratory) = Laboratory::with_booted() else { return };
+    // Each boot from now on has coarse timers, which every boot shows. A mere difference in time may by chance
     // become quiet at the same tick.
-    let script = format!(
-        "case \"$*\" in *' -kernel '*) if [ -e '{mark}' ]; then for each; do shift\n\
+    laboratory.before_qemu(
+        "case \"$*\" in *' -kernel '*) for each; do shift\n\
          case \"$each\" in *rdinit=*) each=\"$each highres=off\";; esac\n\
-         set -- \"$@\" \"$each\"; done; fi; : > '{mark}';; esac"
+         set -- \"$@\" \"$each\"; done;; esac",
     );
-    let path = laboratory.emulator_after("coarse-timers", &script);
-    let mut run = laboratory.run(&plan(PATIENT, "cpus = 1", PIPE), &["--verify"]);
-    ended(run.env("PATH", path), 3);
+    ended(laboratory.run(&plan(PATIENT, "cpus = 1", WAKES), &["--verify"]), 3);
     let (status, why) = &laboratory.outcomes()[0];
     assert_eq!(status, "failed");
     assert!(why.starts_with("not exact: two boots differ: "), "{why}");
     assert_eq!(laboratory.kept(), 0);
 }
 
+/// A plan with probes that the saved machines have not loaded.
+fn with_new_probes(variants: &str) -> String {
+    let plan = plan(PATIENT, "cpus = 1", &format!("{variants}{WAKES}"));
+    format!("probes = [\"counters\"]\n{plan}")
+}
+
 #[test]
 fn a_machine_is_booted_once_for_all_plans() {
-    let Some(laboratory) = Laboratory::without_machines() else { return };
-    let plan = plan(PATIENT, "cpus = 1", PIPE).replace("seeds = 1", "seeds = 3");
-    let run = || {
-        let mut run = laboratory.run(&plan, &["--again"]);
-        run.env("PATH", laboratory.emulator(1)).output().unwrap()
-    };
-    assert_eq!(run().status.code(), Some(0));
+    let Some(laboratory) = Laboratory::with_booted() else { return };
+    let booted = laboratory.machines();
+    let plan = with_new_probes("").replace("seeds = 1", "seeds = 3");
+    let counted = "case \"$*\" in *' -incoming '*) echo >> \"$HOME/copied\";; esac";
+    laboratory.before_qemu(&format!("{NO_BOOTS}\n{counted}"));
+    let run = || laboratory.run(&plan, &["--again"]);
+    done(run());
     let started = fs::read_to_string(laboratory.path("copied")).unwrap();
     assert_eq!(
         started, "\n\n",
         "one QEMU loads the probes, another makes the copies for all three runs"
     );
-    let booted = laboratory.ended();
+    let first = laboratory.ended();
     // This build takes it, and says what it is of.
     let listed = laboratory.shows(&["cache"]);
     assert!(listed.contains(" MiB ") && !listed.contains("stale"), "{listed}");
-    laboratory.forbid_boots();
     let gives_the_same = || {
-        let output = run();
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
-        assert_eq!(laboratory.ended(), booted);
+        done(run());
+        assert_eq!(laboratory.ended(), first);
     };
     gives_the_same();
     // A truncated machine is not used. One that loads its probes again needs no boot.
     let machines = laboratory.machines();
-    let wholes = machines.each_ref().map(|machine| fs::read(machine).unwrap());
-    let truncate = |number: usize| {
-        let whole = &wholes[number];
-        fs::write(&machines[number], &whole[..whole.len() / 2]).unwrap();
+    let [loaded] = machines.difference(&booted).collect::<Vec<_>>()[..] else {
+        panic!("{machines:?} {booted:?}")
     };
-    truncate(1);
-    let mut loud =
-        schedlab(laboratory.0.path(), &["run", "./plan.toml", "--backend", "lab", "--again"]);
-    let said = done(loud.env("PATH", laboratory.emulator(1)).output().unwrap());
-    let said = unwrapped(&stderr(&said));
+    let whole_bytes = fs::metadata(loaded).unwrap().len();
+    let truncate = |machine: &PathBuf| {
+        let whole = fs::read(machine).unwrap();
+        // It may be a link to the file of other tests.
+        fs::remove_file(machine).unwrap();
+        fs::write(machine, &whole[..whole.len() / 2]).unwrap();
+    };
+    truncate(loaded);
+    let words = ["run", "./plan.toml", "--backend", "lab", "--again"];
+    let said = unwrapped(&stderr(&done(laboratory.schedlab(&words))));
     assert!(said.contains(" is damaged, and is made again"), "{said}");
-    truncate(1);
+    truncate(loaded);
     gives_the_same();
-    truncate(0);
-    truncate(1);
+    let saved_bytes = fs::metadata(loaded).unwrap().len();
+    assert!(saved_bytes > whole_bytes * 9 / 10, "saved again: {saved_bytes}");
+    machines.iter().for_each(truncate);
     ended(run(), 3);
     assert!(laboratory.outcomes()[0].1.contains("no boot"), "{:?}", laboratory.outcomes());
-    fs::remove_file(laboratory.path("no-boots")).unwrap();
-    gives_the_same();
-    let saved = laboratory.machines().map(|machine| fs::metadata(machine).unwrap().len());
-    let is_whole = |(saved, whole): (&u64, &Vec<u8>)| *saved > whole.len() as u64 * 9 / 10;
-    assert!(saved.iter().zip(&wholes).all(is_whole), "saved again: {saved:?}");
 }
 
 #[test]
-fn a_machine_that_cannot_be_saved_is_booted_each_time() {
-    let Some(laboratory) = Laboratory::without_machines() else { return };
-    let Some(output) = run_confined(&laboratory, ".cache/schedlab/machines", "size=256k") else {
+fn a_machine_that_cannot_be_saved_is_made_each_time() {
+    let Some(laboratory) = Laboratory::with_booted() else { return };
+    // The new file system has the machine that has booted, and no room for another one.
+    let machines = laboratory.path(MACHINES);
+    let links = laboratory.path("links");
+    fs::rename(&machines, &links).unwrap();
+    fs::create_dir(&machines).unwrap();
+    let fill = format!("cp -P -t '{}' '{}'/*", machines.display(), links.display());
+    laboratory.before_qemu(NO_BOOTS);
+    let run = laboratory.run(&with_new_probes(""), &[]);
+    let Some(output) = run_confined(run, &machines, "size=256k", &fill) else {
         return skip("privilege to mount a file system");
     };
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -592,22 +631,25 @@ fn a_machine_that_cannot_be_saved_is_booted_each_time() {
 }
 
 #[test]
-fn a_machine_larger_than_the_limit_is_booted_each_time_and_a_plan_says_so() {
-    let Some(laboratory) = Laboratory::without_machines() else { return };
-    fs::write(laboratory.path("plan.toml"), plan(PATIENT, "cpus = 1", PIPE)).unwrap();
+fn a_machine_larger_than_the_limit_is_made_each_time_and_a_plan_says_so() {
+    let Some(laboratory) = Laboratory::with_booted() else { return };
+    let machines = laboratory.machines();
+    laboratory.before_qemu(NO_BOOTS);
+    fs::write(laboratory.path("plan.toml"), with_new_probes(BOTH)).unwrap();
     let words = ["run", "./plan.toml", "--backend", "lab", "--events", "events"];
-    let mut run = schedlab(laboratory.0.path(), &words);
+    let mut run = laboratory.schedlab(&words);
     let output = ended(run.env("SCHEDLAB_MACHINES", "1MiB"), 0);
     let said = unwrapped(&stderr(&output));
     let limit = "all machines together at most 1.0 MiB; hint: SCHEDLAB_MACHINES=";
-    assert_eq!(said.matches(limit).count(), 1, "two states, one message: {said}");
+    assert_eq!(said.matches(limit).count(), 1, "two machines, one message: {said}");
     assert_eq!(laboratory.outcomes()[0].0, "done");
-    assert!(laboratory.shows(&["cache"]).contains("booted machines  0 "));
+    assert_eq!(laboratory.machines(), machines);
+    // With 0 none is taken, either.
     fs::remove_file(laboratory.path("events")).unwrap();
     run.arg("--again");
-    let output = ended(run.env("SCHEDLAB_MACHINES", "0"), 0);
+    let output = ended(run.env("SCHEDLAB_MACHINES", "0"), 3);
+    assert!(laboratory.outcomes()[0].1.contains("no boot"), "{:?}", laboratory.outcomes());
     assert!(!stderr(&output).contains("is not kept"), "{}", stderr(&output));
-    assert!(laboratory.shows(&["cache"]).contains("booted machines  0 "));
     let refused = ended(run.env("SCHEDLAB_MACHINES", "much"), 2);
     let said = stderr(&refused);
     assert!(said.contains("SCHEDLAB_MACHINES: `much` does not begin with a number"), "{said}");
@@ -617,7 +659,7 @@ fn a_machine_larger_than_the_limit_is_booted_each_time_and_a_plan_says_so() {
 fn real_time_is_reported_and_nothing_of_it_is_kept() {
     let Some(laboratory) = Laboratory::open() else { return };
     let output =
-        laboratory.run(&plan(PATIENT, "cpus = 1", PIPE), &["--realtime"]).output().unwrap();
+        laboratory.run(&plan(PATIENT, "cpus = 1", WAKES), &["--realtime"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(laboratory.time(), "real");
     let report = laboratory.shows(&["report", "last"]);
@@ -627,14 +669,16 @@ fn real_time_is_reported_and_nothing_of_it_is_kept() {
 
 #[test]
 fn seeds_are_added_until_all_is_decided() {
-    let Some(laboratory) = Laboratory::without_machines() else { return };
+    let Some(laboratory) = Laboratory::open() else { return };
     // Two variants that do the same have equal trajectories; the first look is after ten.
     let variants = "[[variant]]\nname = \"one\"\n[[variant]]\nname = \"other\"\nnice = 0\n";
     let until = format!("{PATIENT}\nuntil-decided = true\nbudget = \"1h\"");
-    let until = plan(&until, "cpus = 1", &format!("{variants}{PIPE}"));
-    // A boot takes longer than the budget, but all of the plan's seeds must be run.
+    let until = plan(&until, "cpus = 1", &format!("{variants}{WAKES}"));
+    // QEMU takes longer than the budget to start, but all of the plan's seeds must be run.
+    laboratory.before_qemu("case \"$*\" in *' -incoming '*) sleep 1;; esac");
     let owed = until.replace("1h", "1s").replace("seeds = 1", "seeds = 3");
     laboratory.measures(&owed, &[]);
+    laboratory.before_qemu("");
     assert_eq!(laboratory.ended().len(), 6);
     let report = unwrapped(&laboratory.shows(&["report", "last"]));
     assert!(report.contains("ended by its budget of 1s"), "{report}");
@@ -672,20 +716,20 @@ fn each_busy_cpu_has_its_full_speed() {
         let spin = format!("[[workload]]\nuse = \"spin\"\ncount = {count}\n");
         throughputs(&laboratory, &plan(PATIENT, lab, &spin))[0]
     };
-    let (own, shared) = ("cpus = 2", "cpus = 2\nclocks = \"shared\"\nspeed = \"1ns\"");
+    let own = "cpus = 2";
     let alone = ops(own, 1);
     let ratio = ops(own, 2) / alone;
     // The agent's own work on one CPU counts in a short run.
     assert!((ratio - 2.0).abs() < 0.02, "{ratio}");
-    let ratio = ops(shared, 2) / alone;
+    let ratio = ops(SHARED, 2) / alone;
     assert!((ratio - 0.5).abs() < 0.02, "two share what takes twice as long: {ratio}");
 }
 
 #[test]
 fn where_cpus_cannot_have_clocks_of_their_own_they_share_one_and_reports_say_so() {
-    let Some(laboratory) = Laboratory::without_machines() else { return };
-    let path = laboratory.emulator_after("lacks", "export SCHEDLAB_CLOCKS=none");
-    let output = done(laboratory.run(&plan(PATIENT, "cpus = 1", PIPE), &[]).env("PATH", path));
+    let Some(laboratory) = Laboratory::open() else { return };
+    laboratory.before_qemu("export SCHEDLAB_CLOCKS=none");
+    let output = laboratory.measures(&plan(PATIENT, "cpus = 2", WAKES), &[]);
     let warning = "all virtual CPUs share one clock, at 1 ns an instruction: this QEMU has no";
     assert!(stderr(&output).contains(warning), "{}", stderr(&output));
     assert_eq!(laboratory.time(), "exact");
@@ -727,7 +771,7 @@ fn work_that_is_skipped_gives_what_executed_work_gives() {
 fn a_machine_that_cannot_be_read_is_an_error_with_a_hint() {
     let home = tempfile::tempdir().unwrap();
     let lab = "machine = \"machine.toml\"\n";
-    fs::write(home.path().join("plan.toml"), plan("", lab, PIPE)).unwrap();
+    fs::write(home.path().join("plan.toml"), plan("", lab, WAKES)).unwrap();
     let cases = [
         (None, "machine.toml cannot be read: No such file"),
         (Some("version = 7\n"), "version 7; this schedlab reads version 1"),
@@ -759,12 +803,15 @@ struct Model {
 }
 
 impl Model {
-    /// The metric of the first worker set where the model has these keys.
-    fn with(&self, keys: &str) -> f64 {
+    fn plan(&self, keys: &str) -> String {
         let lab = format!("kernel = \"debian:6.18\"\n{}\n[lab.model]\n{keys}", self.lab);
         let plan = plan(PATIENT, &lab, self.load).replacen("kernel = \"debian:6.1\"\n", "", 1);
-        let plan = plan.replace("100ms", "1s");
-        self.laboratory.measures(&plan, &[]);
+        plan.replace("100ms", "1s")
+    }
+
+    /// The metric of the first worker set where the model has these keys.
+    fn with(&self, keys: &str) -> f64 {
+        self.laboratory.measures(&self.plan(keys), &[]);
         assert_eq!(self.laboratory.time(), "exact");
         metric(&self.laboratory.runs()[0]["outcome"], 0, self.metric)
     }
@@ -772,10 +819,12 @@ impl Model {
 
 #[test]
 fn an_idle_cpu_and_a_timer_take_the_time_of_the_model() {
-    let Some(laboratory) = Laboratory::without_machines() else { return };
+    let Some(laboratory) = Laboratory::open() else { return };
     let load = "[[workload]]\nuse = \"burnwait\"\nqueue = \"burn 20us, wait 1ms\"\n";
     let model = Model { laboratory, lab: "cpus = 1", load, metric: "wakeup_p50" };
     let off = model.with("timer-slack = \"1ns\"");
+    // Delays belong to runs.
+    model.laboratory.before_qemu(NO_BOOTS);
     let exit = model.with("timer-slack = \"1ns\"\nidle-exit = \"30us\"") - off;
     assert!((29_000.0..31_000.0).contains(&exit), "{exit} ns");
     for (below, expected) in [("900us", 30_000.0), ("1100us", 5_000.0)] {
@@ -786,8 +835,6 @@ fn an_idle_cpu_and_a_timer_take_the_time_of_the_model() {
     }
     let slack = model.with("timer-slack = \"40us\"") - off;
     assert!((30_000.0..41_000.0).contains(&slack), "{slack} ns");
-    // Delays belong to runs.
-    model.laboratory.machines();
 }
 
 /// A worker on one CPU is woken by a message thread on another one.
@@ -865,9 +912,10 @@ fn window_shares(laboratory: &Laboratory) -> Vec<(u64, Vec<f64>)> {
     windows
 }
 
-/// The cgroups and works of the test below: two busy sets, of which the second changes after two seconds.
+/// The cgroups and works of the test below: two busy sets, of which the second changes after two seconds. The last one
+/// moves itself.
 fn changing_works() -> String {
-    let cgroups = "[cgroup.fixed]\ncpus = \"0\"\nweight = 300\n\
+    let cgroups = "[cgroup.low]\nweight = 25\n[cgroup.fixed]\ncpus = \"0\"\nweight = 300\n\
                    [cgroup.changed]\ncpus = \"0\"\nweight = 300\n\
                    [[cgroup.changed.change]]\nat = \"2s\"\nweight = 100\n\
                    [cgroup.moved]\ncpus = \"0\"\n\
@@ -886,6 +934,9 @@ fn changing_works() -> String {
         ("count", on_0, on_0, "count = 3"),
         ("off", "", "", ""),
     ];
+    let mover = "[[workload]]\nname = \"steps\"\n[[workload.set]]\nname = \"mover\"\nuse = \"steps\"\n\
+                 steps = [\"cgroup low\", \"spin 2s\", \"cgroup /\", \"spin 2s\"]\n";
+    let mover = format!("{mover}{on_0}\n{}", set("b", on_0));
     let work = |(name, first, second, change): (&str, &str, &str, &str)| {
         let (first, second) = (set("a", first), set("b", second));
         let head = "[[workload.set.change]]\nat = \"2s\"\n";
@@ -894,18 +945,18 @@ fn changing_works() -> String {
         let off = if name == "off" { off } else { "" };
         format!("[[workload]]\nname = \"{name}\"\n{off}{first}{second}{change}")
     };
-    format!("{cgroups}{}", works.map(work).concat())
+    format!("{cgroups}{}{mover}", works.map(work).concat())
 }
 
 /// Shares in the two seconds before the changes and in the two after them, by the weights: of nice 0 and 5 1024 and
 /// 335, of cgroups those of the plan.
 #[test]
-fn changes_in_mid_run_are_made_at_their_moment_and_the_same_to_the_bit() {
+fn changes_in_mid_run_are_made_at_their_moment() {
     let Some(laboratory) = Laboratory::open() else { return };
-    let plan = plan(PATIENT, "cpus = 2", &changing_works());
+    let plan = plan(PATIENT, "cpus = 2", &changing_works()).replace("\"20ms\"", "\"0s\"");
     let plan = plan.replace("\"100ms\"", "\"4s\"").replace("\"50ms\"", "\"2s\"");
     let (alone, even) = ([1.0, 1.0], [0.5, 0.5]);
-    let expected: [[&[f64]; 2]; 7] = [
+    let expected: [[&[f64]; 2]; 8] = [
         [&even, &[1024.0 / 1359.0, 335.0 / 1359.0]],
         [&even, &alone],
         [&even, &[0.75, 0.25]],
@@ -915,8 +966,10 @@ fn changes_in_mid_run_are_made_at_their_moment_and_the_same_to_the_bit() {
         // The third and the fourth come at the change.
         [&[0.5, 0.5, 0.0, 0.0], &[0.25; 4]],
         [&alone, &even],
+        // A cgroup whose weight is a quarter of a task's, and that of the run.
+        [&[0.2, 0.8], &even],
     ];
-    let output = laboratory.run(&plan, &["--verify"]).output().unwrap();
+    let output = laboratory.run(&plan, &[]).output().unwrap();
     assert_exact_runs(&laboratory, &output, expected.len());
     let windows = window_shares(&laboratory);
     assert_eq!(windows.len(), 2 * expected.len());
@@ -925,7 +978,8 @@ fn changes_in_mid_run_are_made_at_their_moment_and_the_same_to_the_bit() {
         assert_eq!(shares.len(), expected.len(), "{windows:?}");
         assert!(shares.iter().zip(*expected).all(is_near), "{windows:?}");
     }
-    for event in laboratory.runs() {
+    let with_changes = |event: &Value| event["key"]["cell"] != 7;
+    for event in laboratory.runs().into_iter().filter(with_changes) {
         let knobs = event["outcome"]["result"]["knobs"].as_array().unwrap();
         let made = knobs.iter().find(|knob| knob["knob"] == "change at 2s").expect("a change");
         let made_ns = made["got"]["known"]["duration_ns"].as_u64().unwrap();
@@ -933,26 +987,6 @@ fn changes_in_mid_run_are_made_at_their_moment_and_the_same_to_the_bit() {
         let is_slow = [3, 6].contains(&event["key"]["cell"].as_u64().unwrap());
         let limit_ns = if is_slow { 50_000_000 } else { 200_000 };
         assert!((2_000_000_000..2_000_000_000 + limit_ns).contains(&made_ns), "{made_ns}");
-    }
-}
-
-/// Two seconds in a cgroup whose weight is a quarter of a task's, and two in that of the run, each next to a busy task.
-#[test]
-fn a_step_moves_its_worker_to_a_cgroup_at_its_moment_and_the_same_to_the_bit() {
-    let Some(laboratory) = Laboratory::open() else { return };
-    let sets = "[cgroup.low]\nweight = 25\n[[workload]]\nname = \"moves\"\n\
-                [[workload.set]]\nname = \"mover\"\nuse = \"steps\"\n\
-                steps = [\"cgroup low\", \"spin 2s\", \"cgroup /\", \"spin 2s\"]\n\
-                [[workload.set]]\nname = \"fixed\"\nuse = \"spin\"\nwork = \"100us\"\n";
-    let plan = plan(PATIENT, "cpus = 1", sets).replace("warmup = \"20ms\"", "warmup = \"0s\"");
-    let plan = plan.replace("\"100ms\"", "\"4s\"").replace("\"50ms\"", "\"2s\"");
-    let output = laboratory.run(&plan, &["--verify"]).output().unwrap();
-    assert_exact_runs(&laboratory, &output, 1);
-    let windows = window_shares(&laboratory);
-    assert_eq!(windows.len(), 2, "{windows:?}");
-    for ((_, shares), expected) in windows.iter().zip([[0.2, 0.8], [0.5, 0.5]]) {
-        let is_near = |(share, of): (&f64, f64)| (share - of).abs() <= 0.02 * of;
-        assert!(shares.iter().zip(expected).all(is_near), "{windows:?}");
     }
 }
 
@@ -1088,7 +1122,7 @@ fn a_scheduler_that_knows_no_weights_breaks_a_rule_and_the_kernels_own_only_wher
         );
         fs::write(laboratory.path(name), text).unwrap();
         let words = ["hunt", "--confirm", name, "--kernel", "debian:6.18"];
-        let output = schedlab(laboratory.0.path(), &words).output().unwrap();
+        let output = laboratory.schedlab(&words).output().unwrap();
         (output.status.code(), stdout(&output), stderr(&output))
     };
     let (code, found, message) = confirm("./fifo.toml", "scx = \"fifo\"");
@@ -1112,7 +1146,7 @@ fn a_scheduler_that_knows_no_weights_breaks_a_rule_and_the_kernels_own_only_wher
     assert!(switches > 100, "{switches}");
     // A case that comes with schedlab.
     let case = ["hunt", "--confirm", "idle-next-to-idle-policy", "--kernel", "debian:6.18"];
-    let output = schedlab(laboratory.0.path(), &case).output().unwrap();
+    let output = laboratory.schedlab(&case).output().unwrap();
     let found = stdout(&output);
     assert_eq!(output.status.code(), Some(1), "{found}{}", stderr(&output));
     assert!(found.starts_with("debian:6.18: work conservation in "), "{found}");
@@ -1143,7 +1177,7 @@ fn a_hunt_finds_each_wrong_scheduler_and_keeps_its_case_when_it_is_interrupted()
     let Some(laboratory) = Laboratory::open() else { return };
     for scx in ["bad", "lossy", "stray"] {
         let words = ["hunt", "--scx", scx, "--for", "1ms", "--seed", "1", "-o", scx];
-        let mut hunt = schedlab(laboratory.0.path(), &words).spawn().unwrap();
+        let mut hunt = laboratory.schedlab(&words).spawn().unwrap();
         let case = laboratory.path(&format!("{scx}/hunt-1.toml"));
         while !case.exists() && hunt.try_wait().unwrap().is_none() {
             std::thread::sleep(std::time::Duration::from_millis(20));
@@ -1168,11 +1202,11 @@ fn a_hunt_finds_each_wrong_scheduler_and_keeps_its_case_when_it_is_interrupted()
     assert!(text.contains("\nseed = 1\n") && text.contains("\nseeds = 4\n"), "{text}");
     let (_, held) = text.split_once("# It held with ").unwrap();
     let counted = format!(" in {} runs: ", &held[..held.find(" seeds").unwrap()]);
-    let output = schedlab(laboratory.0.path(), &["hunt", "--confirm", "bad/hunt-1.toml"]).output();
+    let output = laboratory.schedlab(&["hunt", "--confirm", "bad/hunt-1.toml"]).output();
     let confirmed = stdout(&output.unwrap());
     assert!(unwrapped(&confirmed).contains(&counted), "{counted}: {confirmed}");
     let nothing = ["hunt", "--scx", "bad", "--seed", "2", "-o", "bad", "--resume"];
-    let output = ended(schedlab(laboratory.0.path(), &nothing), 2);
+    let output = ended(laboratory.schedlab(&nothing), 2);
     assert!(stderr(&output).contains("no hunt of debian:6.18 with bad, "), "{output:?}");
     let console = fs::read_to_string(laboratory.path("stray/hunt-1.log")).unwrap();
     assert!(console.contains("schedlab_stray\" disabled"), "{console}");
@@ -1190,10 +1224,8 @@ fn work_runs_on_the_last_level_caches_that_a_guest_has() {
     model.load = "[[workload]]\nuse = \"spin\"\nwork = \"100us\"\ncount = 2\nllcs = 1\n";
     let share = model.with("") / both;
     assert!((0.49..0.51).contains(&share), "{share}");
-    let three = model.load.replace("llcs = 1", "llcs = 3");
-    let plan = plan(PATIENT, lab, &three);
-    let output = model.laboratory.run(&plan, &[]).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let three = model.plan("").replace("llcs = 1", "llcs = 3");
+    let output = ended(model.laboratory.run(&three, &[]), 3);
     let said = unwrapped(&stderr(&output));
     assert!(said.contains("the CPUs 0-1 have 2 last-level caches"), "{said}");
 }
@@ -1218,9 +1250,8 @@ fn work_takes_as_much_longer_as_the_model_says() {
     }
 }
 
-/// A measured machine; its last-level caches have two CPUs each.
-fn machine(cpus: u32) -> String {
-    let llcs = cpus / 2;
+/// A measured machine with two CPUs and so many last-level caches.
+fn machine(llcs: u32) -> String {
     let known = |ns| {
         format!("{{ known = {{ median_ns = {ns}, p10_ns = 1.0, p90_ns = 1e5, samples = 9 }} }}")
     };
@@ -1228,7 +1259,7 @@ fn machine(cpus: u32) -> String {
         "version = 1\ncpu_model = {{ known = \"a CPU\" }}\nkernel_release = \"6.18\"\n\
          virtualisation = {{ known = \"none\" }}\ntick_hz = {{ known = 250 }}\n\
          preemption = {{ known = \"lazy\" }}\ntimer_slack_ns = {{ known = 0 }}\n\
-         other_load = {{ known = 0.0 }}\n[topology]\ncpus = {cpus}\nsockets = 1\nllcs = {llcs}\nnodes = 1\n\
+         other_load = {{ known = 0.0 }}\n[topology]\ncpus = 2\nsockets = 1\nllcs = {llcs}\nnodes = 1\n\
          threads_per_core = {{ known = 1 }}\n[costs]\nidle-exit = {}\nipi-near = {}\n\
          ipi-far = {{ unknown = \"busy\" }}\nmigration-far = {}\n",
         known(7000),
@@ -1243,14 +1274,14 @@ fn machine(cpus: u32) -> String {
 #[test]
 fn a_plan_is_measured_here_and_in_the_lab() {
     let Some(laboratory) = Laboratory::open() else { return };
-    fs::write(laboratory.path("machine.toml"), machine(2)).unwrap();
+    fs::write(laboratory.path("machine.toml"), machine(1)).unwrap();
     let rest = "[[variant]]\nname = \"default\"\n[[variant]]\nname = \"batch\"\n\
                 policy = \"batch\"\n[[workload]]\nuse = \"spin\"\nwork = \"100us\"\n";
     let text = plan(&format!("rounds = 2\n{PATIENT}"), "machine = \"machine.toml\"", rest);
     fs::write(laboratory.path("plan.toml"), text).unwrap();
     let both = |words: &[&str]| {
         let words = [&["run", "--and-lab"], words].concat();
-        stdout(&done(schedlab(laboratory.0.path(), &words)))
+        stdout(&done(laboratory.schedlab(&words)))
     };
     let backends = || {
         let lines = laboratory.shows(&["export"]);
@@ -1276,10 +1307,11 @@ fn a_plan_is_measured_here_and_in_the_lab() {
 #[test]
 fn a_guest_with_all_of_the_model_is_the_same_to_the_bit() {
     let Some(laboratory) = Laboratory::open() else { return };
-    fs::write(laboratory.path("machine.toml"), machine(4)).unwrap();
-    let lab =
-        "machine = \"machine.toml\"\n[lab.model]\nipi-far = \"3us\"\nmigration-cost = \"11us\"";
-    let load = "[[workload]]\nuse = \"schbench\"\nthreads = 6\nrequest = \"300us\"\n\
+    fs::write(laboratory.path("machine.toml"), machine(2)).unwrap();
+    let lab = "machine = \"machine.toml\"\nsockets = 2\n\
+               [lab.model]\nipi-far = \"3us\"\nmigration-cost = \"11us\"";
+    let load = "[[variant]]\nname = \"new\"\nkernel = \"debian:6.18\"\n\
+                [[workload]]\nuse = \"schbench\"\nthreads = 6\nrequest = \"300us\"\n\
                 [[workload]]\nuse = \"loopback\"\ntest = [\"tcp-rr\", \"udp-stream\"]\n";
     laboratory.measures(&plan(PATIENT, lab, load), &["--verify"]);
     assert_eq!(laboratory.time(), "exact");
@@ -1292,48 +1324,25 @@ fn a_guest_with_all_of_the_model_is_the_same_to_the_bit() {
 }
 
 /// A shell that reads a file and executes another program: guests have only the packed files.
-#[test]
-fn a_program_of_this_machine_is_the_same_to_the_bit_in_a_guest() {
-    let Some(laboratory) = Laboratory::open() else { return };
+fn shell(laboratory: &Laboratory, executes: &str) -> String {
     let data = laboratory.path("data");
     fs::write(&data, "packed\n").unwrap();
     let data = data.display();
-    let plan = |executes: &str| {
-        let script = format!("read x < {data} && test $x = packed && {executes}");
-        let sh = format!(
-            "[[workload]]\nname = \"sh\"\nuse = \"command\"\ncommand = [\"sh\", \"-c\", \"{script}\"]\n\
-             files = [\"{data}\", \"/bin/sleep\"]\n"
-        );
-        plan(PATIENT, "cpus = 2", &sh)
-    };
-    // With a security module a process has a label.
-    let no_module = "{ read label < /proc/self/attr/current; test -z $label; }";
-    let executes = format!("/bin/sleep 0.01 && {no_module}");
-    laboratory.measures(&plan(&executes), &["--verify"]);
-    assert_eq!(laboratory.time(), "exact");
-    ended(laboratory.run(&plan("/bin/true"), &[]), 3);
+    let script = format!("read x < {data} && test $x = packed && {executes}");
+    format!(
+        "[[workload]]\nname = \"sh\"\nuse = \"command\"\ncommand = [\"sh\", \"-c\", \"{script}\"]\n\
+         files = [\"{data}\", \"/bin/sleep\"]\n"
+    )
+}
+
+#[test]
+fn a_program_that_is_not_packed_is_not_in_a_guest() {
+    let Some(laboratory) = Laboratory::open() else { return };
+    let plan = plan(PATIENT, "cpus = 2", &shell(&laboratory, "/bin/true"));
+    ended(laboratory.run(&plan, &[]), 3);
     let (status, reason) = &laboratory.outcomes()[0];
     assert_eq!(status, "failed");
     assert!(reason.contains("exit status 127") && reason.contains("not found"), "{reason}");
-}
-
-/// Programs that share nothing with schedlab, each booted and run twice.
-#[test]
-fn known_programs_are_the_same_to_the_bit_in_a_guest() {
-    let Some(laboratory) = Laboratory::open() else { return };
-    let programs = "[[workload]]\nuse = \"hackbench\"\nparameters = { groups = 1, loops = 5 }\n\
-                    [[workload]]\nuse = \"primesieve\"\nparameters = { limit = \"1e7\" }\n";
-    let output =
-        laboratory.run(&plan(PATIENT, "cpus = 2", programs), &["--verify"]).output().unwrap();
-    if let Some((_, reason)) = laboratory.outcomes().iter().find(|(status, _)| status == "skipped")
-    {
-        return skip(reason);
-    }
-    assert_exact(&laboratory, &output);
-    for event in laboratory.runs() {
-        let first = &event["outcome"]["result"]["sets"][0]["metrics"][0];
-        assert!(first["value"]["known"].as_f64() > Some(0.0), "{first}");
-    }
 }
 
 /// The guest's clock is exact, so are the moments at which sets begin and end.
@@ -1363,11 +1372,12 @@ fn assert_headlines_known(event: &Value) {
 }
 
 /// The second boot of `--verify` serves all of them. The known benchmarks have floating-point numbers, page faults,
-/// shot-down TLBs, and a random choice by the seed.
+/// shot-down TLBs, and a random choice by the seed; known programs share nothing with schedlab.
 #[test]
-fn phases_bursts_and_known_benchmarks_are_the_same_to_the_bit_in_a_guest() {
+fn works_of_all_kinds_are_the_same_to_the_bit_in_a_guest() {
     let Some(laboratory) = Laboratory::open() else { return };
-    let works = "[[workload]]\nname = \"mix\"\n[[workload.set]]\nuse = \"pipe\"\n\
+    let works = "[cgroup.low]\nweight = 25\n\
+                 [[workload]]\nname = \"mix\"\n[[workload.set]]\nuse = \"pipe\"\n\
                  [[workload.set]]\nuse = \"spin\"\nworkers = \"processes\"\n\
                  at = \"50ms\"\nfor = \"50ms\"\n\
                  [[workload]]\nname = \"burst\"\n[[workload.set]]\nuse = \"pipe\"\n\
@@ -1375,14 +1385,28 @@ fn phases_bursts_and_known_benchmarks_are_the_same_to_the_bit_in_a_guest() {
                  [[workload]]\nname = \"benchmarks\"\n\
                  [[workload.set]]\nuse = \"c-ray\"\ncount = 2\nwidth = 80\n\
                  [[workload.set]]\nuse = \"ebizzy\"\ncount = 2\n\
-                 [[workload]]\nuse = \"stream\"\ncount = 2\narray = \"64KiB\"\n";
-    let output = laboratory.run(&plan(PATIENT, "cpus = 2", works), &["--verify"]).output().unwrap();
-    assert_exact_runs(&laboratory, &output, 4);
+                 [[workload]]\nuse = \"stream\"\ncount = 2\narray = \"64KiB\"\n\
+                 [[workload]]\nuse = \"hackbench\"\nparameters = { groups = 1, loops = 5 }\n\
+                 [[workload]]\nuse = \"primesieve\"\nparameters = { limit = \"1e7\" }\n\
+                 [[workload]]\nname = \"changes\"\n[[workload.offline]]\nat = \"20ms\"\ncpus = \"1\"\n\
+                 [[workload.set]]\nuse = \"steps\"\n\
+                 steps = [\"cgroup low\", \"spin 30ms\", \"cgroup /\", \"spin 30ms\"]\n\
+                 [[workload.set]]\nuse = \"spin\"\nwork = \"100us\"\n\
+                 [[workload.set.change]]\nat = \"30ms\"\nknobs = { nice = 5 }\n";
+    // With a security module a process has a label.
+    let no_module = "{ read label < /proc/self/attr/current; test -z $label; }";
+    let sh = shell(&laboratory, &format!("/bin/sleep 0.01 && {no_module}"));
+    let plan = plan(PATIENT, "cpus = 2", &format!("{works}{sh}"));
+    let output = laboratory.run(&plan, &["--verify"]).output().unwrap();
+    if let Some((_, reason)) = laboratory.outcomes().iter().find(|(status, _)| status == "skipped")
+    {
+        return skip(reason);
+    }
+    assert_exact_runs(&laboratory, &output, 8);
     let mut ended = laboratory.runs();
     ended.sort_by_key(|event| event["key"]["cell"].as_u64().unwrap());
-    let (first, benchmarks) = ended.split_at(2);
-    first.iter().for_each(assert_phase_or_burst);
-    benchmarks.iter().for_each(assert_headlines_known);
+    ended[..2].iter().for_each(assert_phase_or_burst);
+    ended[2..6].iter().for_each(assert_headlines_known);
     let windows = laboratory.events("window").into_iter();
     let mix = windows.filter(|event| event["key"]["cell"] == 0);
     let ops: Vec<u64> =
@@ -1402,8 +1426,9 @@ fn a_file_of_rt_app_takes_its_times_exactly() {
         "woken" : { "cpus" : [2], "sem_wait" : "s", "runtime" : 2000 } } }"#;
     fs::write(laboratory.path("app.json"), file).unwrap();
     let words = ["run", "app.json", "--backend", "lab", "--kernel", "debian:6.1", "--rounds", "1"];
-    let more = ["--quiet", "--events", "events", "--verify"];
-    done(schedlab(laboratory.0.path(), &[&words[..], &more].concat()));
+    let more = ["--quiet", "--events", "events"];
+    done(laboratory.schedlab(&[&words[..], &more].concat()));
+    assert_eq!(laboratory.time(), "exact");
     let outcome = &laboratory.runs()[0]["outcome"];
     let sets = outcome["result"]["sets"].as_array().unwrap();
     let of = |name: &str, own: &str| {
@@ -1436,7 +1461,7 @@ fn a_guest_that_hangs_is_ended_when_its_time_is_up() {
     let Some(laboratory) = Laboratory::open() else { return };
     let rest = "[[variant]]\nname = \"hangs\"\n\
                 kernel-args = \"rdinit=/nonesuch root=/dev/nonesuch rootwait loglevel=7\"\n";
-    let plan = plan("grace = \"1s\"", "cpus = 1", &format!("{rest}{PIPE}"));
+    let plan = plan("grace = \"1s\"", "cpus = 1", &format!("{rest}{WAKES}"));
     ended(laboratory.run(&plan, &[]), 3);
     let late = "the guest did not start its first process within 3 s of CPU time";
     // On a loaded host its console may still be empty.
@@ -1446,10 +1471,9 @@ fn a_guest_that_hangs_is_ended_when_its_time_is_up() {
 
 #[test]
 fn a_guest_that_runs_out_of_memory_says_so() {
-    let Some(laboratory) = Laboratory::without_machines() else { return };
+    let Some(laboratory) = Laboratory::open() else { return };
     let load = "[[workload]]\nuse = \"schbench\"\nthreads = 32\ncache-footprint = \"64MiB\"\n";
-    // Half of the guest's memory must hold this program with its symbols.
-    let plan = plan(PATIENT, "cpus = 1\nmemory = \"384MiB\"", load);
+    let plan = plan(PATIENT, "cpus = 1", load);
     ended(laboratory.run(&plan, &[]), 3);
     assert_kept(&laboratory, &laboratory.outcomes()[0], &["Out of memory"]);
     assert_eq!(laboratory.kept(), 0, "no run");
@@ -1473,7 +1497,7 @@ fn a_scheduler_that_was_compiled_again_boots_nothing() {
     if Command::new("clang-19").arg("--version").output().is_err() {
         return skip("clang-19: sh scripts/need.sh ci");
     }
-    let Some(laboratory) = Laboratory::without_machines() else { return };
+    let Some(laboratory) = Laboratory::open() else { return };
     let object = laboratory.path("ours.bpf.o");
     let rest = format!(
         "[[variant]]\nname = \"ours\"\nkernel = \"debian:6.18\"\nscx = \"{}\"\n\
@@ -1481,11 +1505,7 @@ fn a_scheduler_that_was_compiled_again_boots_nothing() {
         object.display()
     );
     let plan = plan(PATIENT, "cpus = 1", &rest);
-    let run = || {
-        let mut run = laboratory.run(&plan, &[]);
-        run.env("PATH", laboratory.emulator(1));
-        run
-    };
+    let run = || laboratory.run(&plan, &[]);
     let runs = || {
         done(run());
         laboratory.ended()
@@ -1493,7 +1513,7 @@ fn a_scheduler_that_was_compiled_again_boots_nothing() {
     compile(&laboratory, &ours(), 5);
     let first = runs();
     assert!(first[0].contains("\"ours, "), "the scheduler in force, by its name: {}", first[0]);
-    laboratory.forbid_boots();
+    laboratory.before_qemu(NO_BOOTS);
     compile(&laboratory, &ours(), 1);
     assert_ne!(runs(), first, "slices are shorter");
 
@@ -1511,17 +1531,17 @@ fn a_scheduler_that_was_compiled_again_boots_nothing() {
     assert!(reason.contains("the kernel threw /scx/ours.bpf.o out while it began"), "{reason}");
 
     compile(&laboratory, &ours(), 5);
-    laboratory.forbid_guests();
+    laboratory.before_qemu(NO_GUESTS);
     assert_eq!(runs(), first, "what was measured is known");
 }
 
 /// Real-time work leaves a sched_ext scheduler no time: the kernel ejects it after 30 s.
 #[test]
 fn a_scheduler_that_the_kernel_ejects_fails_its_run() {
-    let Some(laboratory) = Laboratory::without_machines() else { return };
+    let Some(laboratory) = Laboratory::open() else { return };
     let rest = "[[variant]]\nname = \"ejected\"\nkernel = \"debian:6.18\"\nscx = \"fifo\"\n\
                 policy = \"fifo\"\n[[workload]]\nuse = \"spin\"\nwork = \"10ms\"\n";
-    let plan = plan(PATIENT, "cpus = 1\nspeed = \"8ns\"", rest).replace("100ms", "45s");
+    let plan = plan(PATIENT, "cpus = 1", rest).replace("100ms", "45s");
     ended(laboratory.run(&plan, &[]), 3);
     let did_not_last = "the scheduler fifo (schedlab_fifo) did not last: sched_ext is ";
     // By its own watchdog or, with the guest of another build, by RCU's, which comes at the same time.
@@ -1543,12 +1563,10 @@ fn to_be_killed() -> String {
 
 #[test]
 fn a_guest_that_is_killed_is_made_again_and_gives_the_same() {
-    let whole = Laboratory::open();
-    let (Some(whole), Some(killed)) = (whole, Laboratory::without_machines()) else { return };
+    let (Some(whole), Some(killed)) = (Laboratory::open(), Laboratory::open()) else { return };
     let output = whole.run(&to_be_killed(), &[]).output().unwrap();
     assert_exact(&whole, &output);
-    let (process, boots) = killed.with_guests(&to_be_killed());
-    boots.iter().for_each(|guest| signal(*guest, "-KILL"));
+    let (process, _) = killed.with_guests(&to_be_killed());
     let is_copy = |guest: &u32| {
         let line = fs::read(format!("/proc/{guest}/cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&line).contains("\0-incoming\0")
@@ -1568,47 +1586,45 @@ fn a_guest_that_is_killed_is_made_again_and_gives_the_same() {
 fn a_machine_whose_boots_were_killed_is_booted_for_the_run_that_is_made_again() {
     let Some(laboratory) = Laboratory::without_machines() else { return };
     // Kills as many boots as one run tries.
-    let [first, second] = ["first", "second"].map(|name| laboratory.path(name));
-    let script = format!(
-        "case \"$*\" in *' -incoming '*) ;; *schedlab-guest*)\n\
-         mkdir '{}' 2>/dev/null || mkdir '{}' 2>/dev/null && kill -KILL $$;; esac",
-        first.display(),
-        second.display()
+    laboratory.before_qemu(
+        "case \"$*\" in *' -kernel '*) mkdir \"$HOME/first\" 2>/dev/null ||\n\
+         mkdir \"$HOME/second\" 2>/dev/null && kill -KILL $$;; esac",
     );
-    let path = laboratory.emulator_after("killed", &script);
-    let plan = plan(PATIENT, "cpus = 1", SPIN);
-    done(laboratory.run(&plan, &[]).env("PATH", path));
-    assert!(second.exists(), "it was killed twice");
+    laboratory.measures(&plan(PATIENT, "cpus = 1", WAKES), &[]);
+    assert!(laboratory.path("second").exists(), "it was killed twice");
     assert_eq!(laboratory.outcomes()[0].0, "done");
 }
 
 #[test]
 fn runs_whose_guests_are_always_killed_are_missing_until_they_are_resumed() {
-    let Some(laboratory) = Laboratory::without_machines() else { return };
-    let script = "case \"$*\" in *' -incoming '*) kill -KILL $$;; esac";
-    let path = laboratory.emulator_after("killed", script);
-    let output = ended(laboratory.run(&to_be_killed(), &[]).env("PATH", path), 3);
+    let Some(laboratory) = Laboratory::open() else { return };
+    laboratory.before_qemu("case \"$*\" in *' -incoming '*) kill -KILL $$;; esac");
+    let plan = plan(PATIENT, "cpus = 1", WAKES).replace("seeds = 1", "seeds = 2");
+    let output = ended(laboratory.run(&plan, &[]), 3);
     let said = stderr(&output);
     assert!(said.contains("2 runs are missing"), "{said}");
     assert!(said.contains("QEMU ended with signal: 9 (SIGKILL)"), "{said}");
     assert!(said.contains("\nhint: schedlab run --resume "), "{said}");
     assert_eq!(laboratory.ended().len(), 0);
     fs::remove_file(laboratory.path("events")).unwrap();
+    laboratory.before_qemu("");
     let resume = ["run", "--resume", "--events", "events"];
-    let output = schedlab(laboratory.0.path(), &resume).output().unwrap();
+    let output = laboratory.schedlab(&resume).output().unwrap();
     assert_exact(&laboratory, &output);
 }
 
 #[test]
 fn an_interrupt_ends_all_guests_and_the_plan_can_be_resumed() {
     let Some(laboratory) = Laboratory::without_machines() else { return };
-    let (process, guests) = laboratory.with_guests(&plan(PATIENT, "cpus = 1", PIPE));
+    let (process, guests) = laboratory.with_guests(&plan(PATIENT, "cpus = 1", WAKES));
     signal(process.id(), "-INT");
     let output = ended(process.wait_with_output().unwrap(), 130);
     assert!(stderr(&output).contains("hint: schedlab run --resume"), "{}", stderr(&output));
     guests.into_iter().for_each(assert_gone);
     assert_eq!(folders(&laboratory), BTreeSet::new());
-    done(schedlab(laboratory.0.path(), &["run", "--resume"]));
+    // The machine is that of other tests now.
+    laboratory.share_machines(fetched().as_ref().unwrap());
+    done(laboratory.schedlab(&["run", "--resume"]));
     // Comparisons would take an environment of another name for another machine.
     let report = laboratory.shows(&["report", "--format", "json"]);
     let report: Value = serde_json::from_str(&report).unwrap();
@@ -1621,27 +1637,23 @@ fn an_interrupt_ends_all_guests_and_the_plan_can_be_resumed() {
 #[test]
 fn a_kill_ends_all_guests_and_the_next_run_removes_their_files() {
     let Some(laboratory) = Laboratory::without_machines() else { return };
-    let (mut process, guests) = laboratory.with_guests(&plan(PATIENT, "cpus = 1", PIPE));
+    let (mut process, guests) = laboratory.with_guests(&plan(PATIENT, "cpus = 1", WAKES));
     process.kill().unwrap();
     process.wait().unwrap();
     guests.into_iter().for_each(assert_gone);
     let left = folders(&laboratory);
     let of_it = format!("{}-", process.id());
     assert!(left.len() == 1 && left.iter().all(|name| name.starts_with(&of_it)), "{left:?}");
-    let mut next = laboratory.run(&plan(PATIENT, "cpus = 1", PIPE), &[]);
-    laboratory.forbid_guests();
-    // It has no QEMU.
-    ended(next.env("PATH", laboratory.emulator(1)), 3);
+    laboratory.before_qemu(NO_GUESTS);
+    ended(laboratory.run(&plan(PATIENT, "cpus = 1", WAKES), &[]), 3);
     assert_eq!(folders(&laboratory), BTreeSet::new());
 }
 
-/// Runs a plan while `folder` of its home is a separate file system with these limits; `None` if it cannot be
+/// Runs a command while a folder is a separate file system with these limits, which a script fills; `None` if it cannot be
 /// mounted.
-fn run_confined(laboratory: &Laboratory, folder: &str, limit: &str) -> Option<Output> {
-    let folder = laboratory.path(folder);
-    fs::create_dir_all(&folder).unwrap();
-    let mount = format!("mount -t tmpfs -o {limit} none '{}'", folder.display());
-    let plain = laboratory.run(&plan(PATIENT, "cpus = 1", PIPE), &[]);
+fn run_confined(plain: Command, folder: &Path, limit: &str, fill: &str) -> Option<Output> {
+    fs::create_dir_all(folder).unwrap();
+    let mount = format!("mount -t tmpfs -o {limit} none '{}' && {fill}", folder.display());
     let may_mount = with_mounts(&mount, &plain).output().is_ok_and(|tried| tried.status.success());
     let script = format!("{mount} && exec \"$0\" \"$@\"");
     may_mount.then(|| with_mounts(&script, &plain).output().unwrap())
@@ -1656,7 +1668,8 @@ fn a_run_for_which_the_disk_has_no_room_is_missing() {
     ];
     for (folder, limit, says) in cases {
         let Some(laboratory) = Laboratory::open() else { return };
-        let Some(output) = run_confined(&laboratory, folder, limit) else {
+        let run = laboratory.run(&plan(PATIENT, "cpus = 1", WAKES), &[]);
+        let Some(output) = run_confined(run, &laboratory.path(folder), limit, "true") else {
             return skip("privilege to mount a file system");
         };
         assert_eq!(output.status.code(), Some(3), "{output:?}");
@@ -1666,15 +1679,13 @@ fn a_run_for_which_the_disk_has_no_room_is_missing() {
     }
 }
 
-/// Each part boots one of the two kernels.
+/// Each part has one of the two kernels.
 #[test]
 fn parts_of_a_plan_are_joined_to_what_one_run_gives() {
     let (Some(whole), Some(parts)) = (Laboratory::open(), Laboratory::open()) else {
         return;
     };
-    let variants =
-        "[[variant]]\nname = \"old\"\n[[variant]]\nname = \"new\"\nkernel = \"debian:6.18\"\n";
-    let text = plan(PATIENT, "cpus = 2", &format!("{variants}{PIPE}"));
+    let text = plan(PATIENT, "cpus = 1", &format!("{BOTH}{WAKES}"));
     assert_exact(&whole, &whole.run(&text, &[]).output().unwrap());
     let mut ended = Vec::new();
     for (part, db) in [("1/2", "1.db"), ("2/2", "2.db")] {
@@ -1687,7 +1698,7 @@ fn parts_of_a_plan_are_joined_to_what_one_run_gives() {
     expected.sort();
     assert_eq!(ended, expected);
     let import = ["import", "1.db", "2.db", "--db", "all.db"];
-    let import = schedlab(parts.0.path(), &import).output().unwrap();
+    let import = parts.schedlab(&import).output().unwrap();
     assert!(stderr(&import).contains("all 2 parts, 2 of 2 runs"), "{import:?}");
 }
 
@@ -1803,15 +1814,12 @@ fn what_one_user_measured_another_one_takes_from_a_web_server() {
     let users = || Some([(); 4].map(|()| Laboratory::open()));
     let Some([Some(first), Some(second), Some(stranger), Some(careful)]) = users() else { return };
     let Some(server) = WebServer::start() else { return };
-    let two_works = plan(PATIENT, "cpus = 1", &format!("{PIPE}{SPIN}"));
-    // One QEMU for all.
+    let two_works = plan(PATIENT, "cpus = 1", &format!("{WAKES}{BURSTS}"));
     let run = |user: &Laboratory, scheme: &str, more: &[&str]| {
         let (trust, more): (Vec<&str>, Vec<&str>) =
             more.iter().partition(|word| word.starts_with("trust="));
         let cache = [&[server.url(scheme).as_str()], &trust[..]].concat().join(",");
-        let mut run = user.run(&two_works, &[&["--cache", &cache], &more[..]].concat());
-        run.env("PATH", first.emulator(1));
-        run
+        user.run(&two_works, &[&["--cache", &cache], &more[..]].concat())
     };
 
     // Sending needs a password, in a file that others cannot read.
@@ -1848,7 +1856,7 @@ fn what_one_user_measured_another_one_takes_from_a_web_server() {
     // The first user repairs the cache. The second one gets everything by HTTPS, without a guest.
     let again = run(&first, "http", &["--again"]).output().unwrap();
     assert_exact(&first, &again);
-    first.forbid_guests();
+    second.before_qemu(NO_GUESTS);
     let mut taken = run(&second, "https", &["trust=100%"]);
     let taken = taken.env("SSL_CERT_FILE", server.certificate()).output().unwrap();
     assert_exact(&second, &taken);
