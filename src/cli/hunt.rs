@@ -67,7 +67,7 @@ pub struct HuntArgs {
     #[arg(
         long,
         value_name = "CPUSxCACHES",
-        default_value = "4x2,6x3,8x2t2",
+        default_value = "4x2,6x3,8x2t2,6x1",
         value_delimiter = ',',
         conflicts_with = "confirm"
     )]
@@ -104,7 +104,7 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
         "--kernel debian:6.12 --kernel debian:6.18",
     )?;
     let topologies: Vec<String> = args.topology.iter().map(Machine::to_string).collect();
-    check_once(&topologies, "topologies take turns", "--topology 4x2,6x3,8x2t2")?;
+    check_once(&topologies, "topologies take turns", "--topology 4x2,6x3,8x2t2,6x1")?;
     let scx = args.scx.as_deref();
     scx.map_or(Ok(()), check_scheduler)?;
     let machines = &args.topology;

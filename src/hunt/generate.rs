@@ -22,6 +22,10 @@ const SLICES_US: [u32; 2] = [100, 20_000];
 const NICES: [i32; 4] = [-10, -5, 5, 10];
 /// Scenarios that are kept to be changed.
 const MAX_NEAR: usize = 8;
+/// Variations of each: one that came near by chance would take them all, since no other comes nearer.
+const MAX_VARIATIONS: u32 = 12;
+/// Draws of a variation until it is another scenario.
+const MAX_DRAWS: u32 = 8;
 /// A scenario further from all bounds is no better than a new one.
 const MIN_DISTANCE: f64 = 0.3;
 
@@ -32,7 +36,21 @@ pub struct Generator {
     has_slices: bool,
     has_clamps: bool,
     /// The cases that came nearest to a bound, the nearest first.
-    near: Vec<(f64, Case)>,
+    near: Vec<Near>,
+}
+
+/// Things that sets of a case may have in common.
+struct Common {
+    groups: Vec<Group>,
+    cpus: Vec<Option<CpuSet>>,
+}
+
+/// A case that came near the bound of a rule.
+struct Near {
+    distance: f64,
+    case: Case,
+    /// The number of variations that it has had.
+    variations: u32,
 }
 
 impl Generator {
@@ -78,24 +96,30 @@ impl Generator {
 
     /// Remembers a case that did not hold as a fault: `distance` is below 1, the bound.
     pub fn came_near(&mut self, case: &Case, distance: f64) {
-        if distance < MIN_DISTANCE || self.near.iter().any(|(_, own)| own == case) {
+        if distance < MIN_DISTANCE || self.near.iter().any(|own| own.case == *case) {
             return;
         }
         // A newer case takes the place of one that came as near.
-        let at = self.near.partition_point(|(own, _)| *own > distance);
-        self.near.insert(at, (distance, case.clone()));
+        let at = self.near.partition_point(|own| own.distance > distance);
+        self.near.insert(at, Near { distance, case: case.clone(), variations: 0 });
         self.near.truncate(MAX_NEAR);
     }
 
     pub fn next_case(&mut self) -> Case {
-        match self.near.len() as u32 {
-            near if near > 0 && self.below(2) == 0 => {
-                let at = self.below(near) as usize;
-                let case = self.near[at].1.clone();
-                self.changed(case)
-            }
-            _ => self.drawn(),
-        }
+        let near = self.near.len() as u32;
+        let varied = if near > 0 && self.below(2) == 0 { self.variation(near) } else { None };
+        varied.unwrap_or_else(|| self.drawn())
+    }
+
+    /// Another case that is like one of those that came near.
+    fn variation(&mut self, near: u32) -> Option<Case> {
+        let at = self.below(near) as usize;
+        self.near[at].variations += 1;
+        let case = match self.near[at].variations {
+            MAX_VARIATIONS => self.near.remove(at).case,
+            _ => self.near[at].case.clone(),
+        };
+        (0..MAX_DRAWS).map(|_| self.changed(case.clone())).find(|changed| *changed != case)
     }
 
     fn drawn(&mut self) -> Case {
@@ -104,30 +128,39 @@ impl Generator {
         if self.below(2) == 0 {
             groups[1].outer = groups[0].outer;
         }
-        let sets = (0..count).map(|at| self.tasks(at == 0, &groups)).collect();
+        let common = Common { groups: groups.to_vec(), cpus: vec![self.cpus(), self.cpus()] };
+        let sets = (0..count).map(|at| self.tasks(at == 0, &common)).collect();
         let offline = (self.below(5) == 0).then(|| self.offline());
         self.allowed(Case { sets, offline })
     }
 
-    /// One set of it is drawn again, or the number, the CPUs, the cgroup or the change of its tasks, or the CPUs that
-    /// are off.
+    /// One set of it is drawn again, is one more or is left out, or one thing about it is another, or the CPUs that are
+    /// off.
     fn changed(&mut self, mut case: Case) -> Case {
         let at = self.below(case.sets.len() as u32) as usize;
         let mut groups: Vec<Group> = case.sets.iter().filter_map(|set| set.cgroup).collect();
         groups.push(self.group());
-        match self.below(6) {
-            0 => case.sets[at] = self.tasks(at == 0, &groups),
-            1 => case.sets[at].count = 1 + self.below(MAX_COUNT),
-            2 => case.sets[at].change = Some(self.change(&case.sets[at].cpus)),
-            3 => case.sets[at].cgroup = Some(self.one_of(&groups)),
-            4 => case.offline = Some(self.offline()),
-            _ => case.sets[at].cpus = self.cpus(),
+        let cpus = case.sets.iter().map(|set| set.cpus.clone()).collect();
+        let other = self.tasks(at == 0, &Common { groups, cpus });
+        let sets = case.sets.len();
+        let set = &mut case.sets[at];
+        match self.below(12) {
+            0 if sets < MAX_SETS as usize => case.sets.push(other),
+            1 if sets > 2 && at > 0 => _ = case.sets.remove(at),
+            2 => case.offline = Some(self.offline()),
+            3 | 4 => set.count = other.count,
+            5 | 6 => set.cpus = other.cpus,
+            7 => set.cgroup = other.cgroup,
+            8 => set.change = other.change,
+            9 => (set.nice, set.policy) = (other.nice, other.policy),
+            10 => (set.load, set.slice_us) = (other.load, other.slice_us),
+            _ => *set = other,
         }
         self.allowed(case)
     }
 
     /// The first set is there all the time: a rule needs somebody to look at.
-    fn tasks(&mut self, is_first: bool, groups: &[Group]) -> Tasks {
+    fn tasks(&mut self, is_first: bool, common: &Common) -> Tasks {
         let is_plain = |own: &mut Generator, one_in: u32| own.below(one_in) > 0;
         let load = match self.below(20) {
             0 | 1 if !is_first => Load::Burnwait,
@@ -149,8 +182,6 @@ impl Generator {
         // One that never sleeps hides most of what else may happen on its CPU.
         let load = match (policy, load) {
             (Policy::Fifo, Load::Spin) if !is_first && self.below(2) == 0 => Load::Nap,
-            // Nobody counts the CPU time of real-time children that others lack.
-            (Policy::Fifo, Load::Fork) => Load::Nap,
             _ => load,
         };
         let has_slice = self.has_slices && !is_plain(self, 4);
@@ -160,8 +191,12 @@ impl Generator {
         let at_ms = if is_first || is_plain(self, 3) { 0 } else { 100 * (1 + self.below(4)) };
         let for_ms = (!is_first && !is_plain(self, 3))
             .then(|| (100 * (3 + self.below(6))).min(DURATION_MS - at_ms));
-        let cgroup = (self.below(2) == 0).then(|| self.one_of(groups));
-        let (count, cpus) = (1 + self.below(MAX_COUNT), self.cpus());
+        let cgroup = (self.below(2) == 0).then(|| self.one_of(&common.groups));
+        let count = 1 + self.below(MAX_COUNT);
+        let cpus = match self.below(2) {
+            0 => common.cpus[self.below(common.cpus.len() as u32) as usize].clone(),
+            _ => self.cpus(),
+        };
         let change = (!is_plain(self, 4)).then(|| self.change(&cpus));
         Tasks { load, count, cpus, nice, policy, slice_us, clamp, at_ms, for_ms, cgroup, change }
     }
@@ -222,6 +257,10 @@ impl Generator {
 
     fn cpus(&mut self) -> Option<CpuSet> {
         let all = self.machine.cpus;
+        if self.machine.llcs > 1 && self.below(6) == 0 {
+            let (each, cache) = (all / self.machine.llcs, self.below(self.machine.llcs));
+            return Some((cache * each..(cache + 1) * each).collect());
+        }
         let wanted = self.one_of(&[1, 1, 2, 2, 3, all]).min(all);
         let mut cpus: Vec<u32> = (0..all).collect();
         for at in 0..wanted {
@@ -246,6 +285,10 @@ impl Generator {
             } else {
                 left -= set.count;
                 (set.change, set.cgroup) = (None, None);
+                // Nobody counts the CPU time of real-time children that others lack.
+                if set.load == Load::Fork {
+                    set.load = Load::Nap;
+                }
             }
         }
         for set in &mut case.sets {
@@ -309,6 +352,39 @@ mod tests {
         assert_ne!(cases(1), cases(2));
         assert_ne!(cases(1), cases_after(1, 48));
         assert_eq!(cases_after(1, 48), cases_after(1, 48));
+    }
+
+    #[test]
+    fn a_case_that_came_near_has_so_many_variations_and_none_is_the_same() {
+        for generator in
+            [Generator::new(5, 0, MACHINE), Generator::new(5, 0, MACHINE).for_sched_ext()]
+        {
+            let mut generator = generator;
+            let first = generator.drawn();
+            for at in 1..=MAX_VARIATIONS {
+                assert!(generator.near.is_empty() == (at == 1));
+                generator.came_near(&first, 0.9);
+                let variation = generator.variation(1).unwrap();
+                assert_ne!(variation, first, "the {at}. variation");
+            }
+            assert!(generator.near.is_empty());
+        }
+    }
+
+    #[test]
+    fn sets_compete_for_the_same_cpus() {
+        let cases = cases(5);
+        let share = |case: &&Case| {
+            let cpus: Vec<_> = case.sets.iter().filter_map(|set| set.cpus.as_ref()).collect();
+            let different: BTreeSet<String> = cpus.iter().map(|own| own.to_string()).collect();
+            different.len() < cpus.len()
+        };
+        let shared = cases.iter().filter(share).count();
+        assert!(4 * shared > cases.len(), "{shared} of {} cases", cases.len());
+        let of_a_cache = |set: &&Tasks| set.cpus == "2-3".parse().ok();
+        let caches = cases.iter().flat_map(|case| &case.sets).filter(of_a_cache).count();
+        assert!(caches > 100, "{caches}");
+        assert!(cases.iter().any(|case| case.sets.len() == MAX_SETS as usize));
     }
 
     #[test]
