@@ -11,7 +11,7 @@ use super::case::{
 };
 
 const MAX_SETS: u32 = 4;
-const MAX_COUNT: u32 = 4;
+const MAX_COUNT: u32 = 6;
 /// Cgroups of a case, without those that hold them: a plan of 16 cases has at most 64 with them.
 const MAX_GROUPS: usize = 3;
 const WEIGHTS: [u32; 4] = [1, 25, 400, 10_000];
@@ -123,7 +123,7 @@ impl Generator {
     }
 
     fn drawn(&mut self) -> Case {
-        let count = 2 + self.below(MAX_SETS - 1);
+        let count = 1 + self.below(MAX_SETS);
         let mut groups = [self.group(), self.group()];
         if self.below(2) == 0 {
             groups[1].outer = groups[0].outer;
@@ -144,16 +144,16 @@ impl Generator {
         let other = self.tasks(at == 0, &Common { groups, cpus });
         let sets = case.sets.len();
         let set = &mut case.sets[at];
-        match self.below(12) {
+        match self.below(14) {
             0 if sets < MAX_SETS as usize => case.sets.push(other),
-            1 if sets > 2 && at > 0 => _ = case.sets.remove(at),
+            1 if at > 0 => _ = case.sets.remove(at),
             2 => case.offline = Some(self.offline()),
             3 | 4 => set.count = other.count,
             5 | 6 => set.cpus = other.cpus,
             7 => set.cgroup = other.cgroup,
-            8 => set.change = other.change,
-            9 => (set.nice, set.policy) = (other.nice, other.policy),
-            10 => (set.load, set.slice_us) = (other.load, other.slice_us),
+            8 | 9 => set.change = Some(self.change(&set.cpus)),
+            10 => (set.nice, set.policy) = (other.nice, other.policy),
+            11 => (set.load, set.slice_us) = (other.load, other.slice_us),
             _ => *set = other,
         }
         self.allowed(case)
