@@ -12,6 +12,8 @@ use super::case::{
 
 const MAX_SETS: u32 = 4;
 const MAX_COUNT: u32 = 6;
+/// A fork is executed, instruction by instruction: six tasks that fork take a minute of a CPU.
+const MAX_FORKING: u32 = 2;
 /// Cgroups of a case, without those that hold them: a plan of 16 cases has at most 64 with them.
 const MAX_GROUPS: usize = 3;
 const WEIGHTS: [u32; 4] = [1, 25, 400, 10_000];
@@ -278,7 +280,10 @@ impl Generator {
         case.offline = case.offline.filter(|_| !self.is_of_sched_ext);
         let off = case.offline.as_ref().map_or(0, |off| off.cpus.len() as u32);
         let mut left = if self.is_of_sched_ext { 0 } else { self.machine.cpus - 1 - off };
-        case.sets.iter_mut().for_each(|set| set.count = set.count.max(set.min_count()));
+        let most = |set: &Tasks| if set.load == Load::Fork { MAX_FORKING } else { MAX_COUNT };
+        for set in &mut case.sets {
+            set.count = set.count.min(most(set)).max(set.min_count());
+        }
         for set in case.sets.iter_mut().filter(|set| set.policy == Policy::Fifo) {
             if set.count > left {
                 set.policy = Policy::Other;
@@ -298,9 +303,10 @@ impl Generator {
                 set.change.iter_mut().for_each(|change| (change.nice, change.slice_us) = (0, None));
             }
             let (count, policy, slice_us) = (set.count, set.policy, set.slice_us);
-            let may_be_fewer = set.may_be_fewer();
+            let (most, may_be_fewer) = (most(set), set.may_be_fewer());
             set.change.iter_mut().for_each(|change| {
-                change.count = change.count.filter(|own| may_be_fewer && *own != count);
+                let later = change.count.map(|own| own.min(most));
+                change.count = later.filter(|own| may_be_fewer && *own != count);
                 change.policy = change.policy.filter(|own| *own != policy);
                 change.slice_us = change.slice_us.filter(|own| Some(*own) != slice_us);
             });
@@ -409,17 +415,19 @@ mod tests {
 
     #[test]
     fn changes_of_slices_and_policies_and_clamps_are_drawn() {
-        let cases = cases(5);
+        let cases: Vec<Case> = (5..13).flat_map(cases).collect();
         let sets = || cases.iter().flat_map(|case| &case.sets);
         for clamp in [Clamp::AtMost, Clamp::AtLeast] {
             assert!(sets().any(|set| set.clamp == Some(clamp)), "{clamp:?}");
         }
         assert!(sets().all(|set| set.count >= set.min_count()));
-        assert!(!sets().any(|set| set.load == Load::Fork && set.policy == Policy::Fifo));
+        let mut forking = sets().filter(|set| set.load == Load::Fork);
+        assert!(forking.all(|set| set.policy != Policy::Fifo && set.max_count() <= MAX_FORKING));
         for later in [Policy::Other, Policy::Batch, Policy::Idle] {
             let is_it = |own: &&Change| own.policy == Some(later);
             let changes = sets().filter_map(|set| set.change.as_ref()).filter(is_it);
-            assert!(changes.count() > 10, "{later:?}");
+            let count = changes.count();
+            assert!(count > 10, "{later:?}: {count}");
         }
         let slice = |set: &Tasks| set.change.as_ref().and_then(|change| change.slice_us);
         assert!(sets().any(|set| slice(set).is_some() && set.slice_us.is_none()));
