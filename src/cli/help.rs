@@ -265,11 +265,14 @@ fn negative(error: &clap::Error, called: &Command, words: &[OsString]) -> Option
     };
     let pairs = words.windows(2).filter_map(|pair| Some((pair[0].to_str()?, pair[1].to_str()?)));
     let mut pairs = pairs.filter(|(_, value)| value.starts_with(unknown) && is_negative(value));
-    let (option, value) = pairs.find(|(option, _)| {
-        let mut args = called.get_arguments().filter(|arg| arg.get_action().takes_values());
-        args.any(|arg| arg.get_long().is_some_and(|long| option.strip_prefix("--") == Some(long)))
+    let (option, name, value) = pairs.find_map(|(option, value)| {
+        let long = option.strip_prefix("--")?;
+        let arg = called.get_arguments().find(|arg| arg.get_long() == Some(long))?;
+        let name = arg.get_value_names()?.first()?.as_str();
+        // The values of other options are texts, which may begin so.
+        ["N", "PERCENT", "TIME"].contains(&name).then_some((option, name, value))
     })?;
-    Some(format!("invalid value '{value}' for '{option}': it is negative"))
+    Some(format!("invalid value '{value}' for '{option} <{name}>': it is negative"))
 }
 
 /// Why a value does not fit its option.

@@ -24,7 +24,7 @@ pub struct ListArgs {
     /// Things to list
     #[arg(value_enum, default_value_t = What::Workloads)]
     what: What,
-    /// The one of this name, in detail; for runs and scores, a selection as in `compare`: last:3,
+    /// The one of this name, in detail; for runs, hunts and scores, a selection as in `compare`: last:3,
     /// since=7d, tag=NAME
     #[arg(value_parser = selection(), hide_possible_values = true)]
     name: Option<String>,

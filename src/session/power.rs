@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::{self, Power, Question, RunWindows};
 use crate::model::{
-    Environment, Importance, Judged, MetricKind, PlanHead, PlanStarted, RunKey, SampledPlan, Work,
+    Environment, Importance, Judged, MetricKind, PlanHead, PlanStarted, RunKey, SampledPlan,
+    SampledRun, Work, is_spoilt,
 };
 use crate::stats::HEADLINE_QUANTILE;
 use crate::store::Store;
@@ -28,8 +29,8 @@ pub fn power(started: &PlanStarted, judged: &Judged, db: &Database) -> Option<Po
     Some(analysis::power(&planned, &stored, &question, DIFFERENCE, POWER))
 }
 
-/// The windows of stored runs of these works, and how many samples the judged 99th percentiles had: for the lengths of
-/// runs. `plans` are the newest first, and so many have theirs read as a report reads.
+/// The windows of stored runs of these works that load from outside did not spoil, and how many samples the judged 99th
+/// percentiles had: for the lengths of runs. `plans` are the newest first, and so many have theirs read as a report reads.
 pub fn windows(
     store: &Store,
     plans: &[SampledPlan],
@@ -46,7 +47,14 @@ pub fn windows(
     let mut windows = Vec::new();
     let mut samples: BTreeMap<(&str, RunKey), u64> = BTreeMap::new();
     for plan in newest {
-        windows.extend(states::windows(store, std::slice::from_ref(plan), question)?);
+        let found = |run: &SampledRun| {
+            is_spoilt(run.disturbances.iter().map(|found| (found.kind(), found.share)))
+        };
+        let spoilt: BTreeSet<RunKey> =
+            plan.runs.iter().filter(|run| found(run)).map(|run| run.key).collect();
+        let mut own = states::windows(store, std::slice::from_ref(plan), question)?;
+        own.retain(|run| !spoilt.contains(&run.key));
+        windows.extend(own);
         let is_judged = |set: &str, latency: &str| {
             plan.metrics.iter().any(|metric| {
                 let MetricKind { name, importance, statistic, .. } = &metric.kind;

@@ -22,7 +22,7 @@ pub enum LengthAdvice {
     AsPlanned {
         planned_ns: u64,
     },
-    /// More than one run in 20 has too few samples for a p99, and no length that was seen has them.
+    /// More than one run in 20 of a cell has too few samples for a p99, and no length that was seen has them.
     LacksSamples {
         planned_ns: u64,
     },
@@ -60,7 +60,7 @@ pub struct Times {
     pub window_ns: u64,
 }
 
-/// Variances of logarithms: between runs, and of a second of one run.
+/// Variances: of logarithms between runs, and of a second of one run as a share of its mean.
 #[derive(Debug, Clone, Copy)]
 struct Variances {
     between: f64,
@@ -98,7 +98,8 @@ pub fn run_length(groups: &[Vec<&RunWindows>], times: Times, samples_needed: u64
         let all = all.take_while(|ns| *ns <= planned_ns.saturating_mul(MAX_TIMES));
         all.min_by(|one, other| width(*one).total_cmp(&width(*other)))
     };
-    let fewest = usual_fewest(groups.iter().flatten().filter_map(|run| run.judged_samples));
+    let samples = groups.iter().map(|group| group.iter().filter_map(|run| run.judged_samples));
+    let fewest = samples.filter_map(usual_fewest).min();
     // A quarter more, since runs are not alike.
     let part = fewest.map(|fewest| 1.25 * samples_needed as f64 / fewest.max(1) as f64);
     let min_ns = part.map_or(0, |part| (planned_ns as f64 * part) as u64);
@@ -121,7 +122,7 @@ pub fn run_length(groups: &[Vec<&RunWindows>], times: Times, samples_needed: u64
     })
 }
 
-/// The fewest samples of 19 in 20 runs: a run that load from outside slowed says little of the others.
+/// The fewest samples of 19 in 20 runs of a cell: one slow run says little of the others.
 fn usual_fewest(samples: impl Iterator<Item = u64>) -> Option<u64> {
     let mut samples: Vec<u64> = samples.collect();
     samples.sort_unstable();
@@ -152,8 +153,8 @@ fn variances<'a>(groups: &[Vec<&'a RunWindows>], times: Times) -> Vec<(&'a str, 
     sets.into_iter().filter_map(known).collect()
 }
 
-/// Sums of squares and their degrees of freedom: of the logarithms of runs' means, since verdicts are of their ratios
-/// and one run in another state would outweigh all others, and of windows as shares of their run's mean.
+/// Sums of squares and their degrees of freedom: of the logarithms of runs' means, since verdicts are of their ratios,
+/// and of windows as shares of their run's mean.
 #[derive(Debug, Default)]
 struct Squares {
     between: f64,
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn one_run_in_another_state_does_not_outweigh_all_others() {
+    fn a_run_in_another_state_weighs_by_its_ratio_to_the_others() {
         let mut one = runs(0.052, 0.015, None);
         one[200].sets[0].1.iter_mut().for_each(|rate| *rate *= 5.0);
         // The square root of 0.052^2 and ln(5)^2 / 400; as shares of the mean it would be 0.2.
@@ -286,11 +287,13 @@ mod tests {
         let mut slow = runs(0.052, 0.015, Some(1000));
         slow[..20].iter_mut().for_each(|run| run.judged_samples = Some(10));
         assert_eq!(length(&slow).best_ns, 200 * MS);
+        let lacks = LengthAdvice::LacksSamples { planned_ns: TIMES.duration_ns };
+        // These are a cell of their own: all of it is slow.
+        let (own, others) = slow.split_at(20);
+        let groups = [own.iter().collect(), others.iter().collect()];
+        assert_eq!(run_length(&groups, TIMES, 300), lacks);
         slow[20].judged_samples = Some(10);
-        assert_eq!(
-            advice(&slow, TIMES),
-            LengthAdvice::LacksSamples { planned_ns: TIMES.duration_ns }
-        );
+        assert_eq!(advice(&slow, TIMES), lacks);
     }
 
     #[test]

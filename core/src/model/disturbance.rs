@@ -22,16 +22,16 @@ words! {
         Steal = "steal",
         OutsideLoad = "load from outside",
         Throttling = "throttling",
-        FrequencyChange = "a frequency change",
-        ClockSourceChange = "a change of the clock source",
-        ClockStep = "a clock step",
+        FrequencyChange = "changed frequency setting",
+        ClockSourceChange = "changed clock source",
+        ClockStep = "clock step",
         CpuHotplug = "CPU hotplug",
         StarvedWorkers = "starved workers",
         UnderWay = "latencies under way at the end",
         CountedWork = "work in operations",
         CpuTimeAboveWall = "CPU time above wall time",
-        ProbeSource = "a probe's lesser source",
-        LateChange = "a late change",
+        ProbeSource = "lesser source of a probe",
+        LateChange = "late change",
     }
 }
 

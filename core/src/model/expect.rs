@@ -129,6 +129,8 @@ mod tests {
         for word in Claim::WORDS {
             assert_eq!(Claim::from_word(word).unwrap().to_string(), *word);
         }
+        let claims = ["better", "not-worse", "less"].map(Claim::from_word);
+        assert_eq!(claims, [Claim::Better, Claim::NotWorse, Claim::Less].map(Some));
         assert_eq!(Claim::from_word("faster"), None);
     }
 

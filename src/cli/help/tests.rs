@@ -46,10 +46,10 @@ fn a_wrong_command_line_has_the_form_of_all_errors() {
         ),
         (
             &["run", "mine.toml", "--duration", "-1s"],
-            "invalid value '-1s' for '--duration': it is negative\nhint: schedlab run --help",
+            "invalid value '-1s' for '--duration <TIME>': it is negative\nhint: schedlab run --help",
         ),
         (
-            &["list", "runs", "--db", "x", "-1"],
+            &["list", "runs", "--db", "-1"],
             "unexpected argument '-1' found\nhint: schedlab list --help",
         ),
         (&["rum"], "unrecognized subcommand 'rum'\nhint: did you mean `run`?"),
