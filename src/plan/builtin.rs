@@ -65,6 +65,7 @@ const CASES: &[Builtin] = plans!("plans/cases":
     "idle-two-steps"
     "idle-smt"
     "idle-behind-pinned"
+    "idle-after-pinned"
     "idle-heavy-cgroup"
     "idle-next-to-idle-policy"
     "idle-next-to-idle-cgroup"
