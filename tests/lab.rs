@@ -904,8 +904,11 @@ fn window_shares(laboratory: &Laboratory) -> Vec<(u64, Vec<f64>)> {
     let shares = |event: &Value| {
         let number = |worker: &Value, name: &str| worker[name].as_f64().unwrap();
         let workers = event["window"]["workers"].as_array().unwrap().iter();
-        let workers = workers.filter(|worker| number(worker, "wall_ns") > 0.0);
-        workers.map(|worker| number(worker, "cpu_ns") / number(worker, "wall_ns")).collect()
+        let there = workers.filter(|worker| number(worker, "wall_ns") > 0.0);
+        let workers: Vec<&Value> = there.collect();
+        // One that comes right before the window ends has hardly a part of it.
+        let wall_ns = workers.iter().map(|worker| number(worker, "wall_ns")).fold(0.0, f64::max);
+        workers.into_iter().map(|worker| number(worker, "cpu_ns") / wall_ns).collect()
     };
     let windows = laboratory.events("window").into_iter();
     let windows = windows.map(|event| (event["key"]["cell"].as_u64().unwrap(), shares(&event)));
@@ -976,7 +979,7 @@ fn changes_in_mid_run_are_made_at_their_moment() {
     let windows = window_shares(&laboratory);
     assert_eq!(windows.len(), 2 * expected.len());
     for ((_, shares), expected) in windows.iter().zip(expected.iter().flatten()) {
-        let is_near = |(share, of): (&f64, &f64)| (share - of).abs() <= 0.02 * of;
+        let is_near = |(share, of): (&f64, &f64)| (share - of).abs() <= (0.02 * of).max(1e-4);
         assert_eq!(shares.len(), expected.len(), "{windows:?}");
         assert!(shares.iter().zip(*expected).all(is_near), "{windows:?}");
     }

@@ -194,8 +194,12 @@ fn factor(ratio: f64) -> String {
     if ratio < MAX_FACTOR { format!("{}x", significant(ratio, 3)) } else { ">999x".to_string() }
 }
 
-/// One decimal below 10 %, none above.
+/// One decimal below 10 %, none above, and where almost nothing is left, the first digit of what is: `-99.97`.
 fn decimals(percent: f64) -> usize {
+    let left = 100.0 + percent;
+    if left > 0.0 && left < 1.95 {
+        return (-(left.log10() + 1e-9).floor()).clamp(1.0, 4.0) as usize;
+    }
     usize::from(percent.abs() < 9.95)
 }
 
@@ -213,7 +217,8 @@ fn percent_interval(ratio: f64, low: f64, high: f64) -> String {
     let [below, above] = [ratio - low, high - ratio].map(|part| 100.0 * part);
     let middle = (below + above) / 2.0;
     if middle < 9.95 && (below - above).abs() <= 0.15 * middle + 0.1 {
-        return format!("+-{middle:.1}");
+        let decimals = decimals(100.0 * (ratio - 1.0)).max(1);
+        return format!("+-{middle:.decimals$}");
     }
     let [low, high] = [low, high].map(|limit| 100.0 * (limit - 1.0));
     let decimals = decimals(low).min(decimals(high));

@@ -120,9 +120,7 @@ impl Store {
     }
 
     fn prepare_staging(&self) -> Result<(), StoreError> {
-        self.conn
-            .execute_batch(STAGING)
-            .map_err(|error| Fault::from(error).at("prepare for windows", &self.path))
+        self.conn.execute_batch(STAGING).map_err(|error| Fault::from(error).at("open", &self.path))
     }
 
     /// Absolute.

@@ -91,7 +91,9 @@ fn a_ratio_is_a_change_in_percent_or_a_factor() {
         (5.78, Some((3.0, 2e3)), "5.78x ?"),
         (0.99, Some((1e-4, 6.7e5)), "-1.0 % ?"),
         (1e5, None, ">999x ?"),
-        (0.001, Some((0.0005, 0.002)), "-100 % +-0.1"),
+        (0.001, Some((0.0006, 0.002)), "-99.9 % +-0.1"),
+        (0.00142, Some((0.00112, 0.00424)), "-99.9 % -99.9..-99.6"),
+        (0.000012, None, "-99.999 % ?"),
     ];
     for (ratio, interval, expected) in cases {
         assert_eq!(change(*ratio, *interval), *expected);
@@ -162,7 +164,7 @@ proptest! {
         let ratio = ln.exp();
         let interval = Some(Interval { low: ratio * (-below).exp(), high: ratio * above.exp() });
         let Change { change, interval } = Change::from_ratio(&Ratio { ratio, interval, pairs: 9 });
-        prop_assert!(change.len() <= 7, "{}", change);
+        prop_assert!(change.len() <= 8, "{}", change);
         prop_assert!(interval.len() <= 15, "{}", interval);
         prop_assert!(!interval.is_empty());
         match change.strip_suffix('x') {
