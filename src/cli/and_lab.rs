@@ -1,8 +1,11 @@
 //! `schedlab run --and-lab`: one plan on this machine and in the lab, and both answers next to each other.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use crate::analysis::once;
 use crate::model::{
-    Direction, Importance, Judged, PlanHead, PlanStarted, SampledPlan, Work, clean, show_duration,
+    Direction, Importance, Judged, PlanHead, PlanStarted, Problem, SampledPlan, Work, clean,
+    show_duration,
 };
 use crate::plan;
 use crate::session::{
@@ -14,6 +17,7 @@ use crate::store::Store;
 use super::fidelity::{self, Fidelity};
 use super::gate::Gate;
 use super::run::RunArgs;
+use super::signals::catch_termination;
 use super::{Failure, measuring, terminal};
 
 /// The newest plan of a host.
@@ -46,11 +50,19 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         return measuring::dry_run(&dry, &args.output);
     }
     drop(dry);
+    let stop = catch_termination()?;
     let id = match stored {
         Some((head, _)) if is_whole => head.id,
         _ => measure_here(args, prepared(host)?)?,
     };
-    let lab_id = measuring::run_silently(prepared(of_lab)?, &args.shown())?;
+    let lab = prepared(of_lab)?;
+    // It measured the machine, for half a minute at most, to the end.
+    if stop.load(Relaxed) {
+        let again = args.db.command(&format!("run --resume {id} --and-lab"));
+        let text = "interrupted; what was measured on this machine is stored";
+        return Err(SessionError::Interrupted(Problem::new(text, again)).into());
+    }
+    let lab_id = measuring::run_silently(lab, &args.shown())?;
     if args.quiet && args.output.file().is_none() {
         return Ok(());
     }
