@@ -32,7 +32,7 @@ fn text(fidelity: &Fidelity, options: &Options, out: &mut dyn Write) -> io::Resu
     }
     page.gap();
     let shown: Vec<&FidelityRow> = rows_to_show(fidelity, options).collect();
-    rows(&shown, &mut page);
+    rows(fidelity, &shown, &mut page);
     if shown.iter().any(|row| row.disagrees()) {
         page.wrapped(Tone::Plain, &format!("{MARK:9} "), "the host and the lab disagree");
     }
@@ -90,16 +90,26 @@ fn place(work: &str, set: &Option<String>) -> String {
 }
 
 /// Change, interval and verdict of both, and the mark.
-fn cells(row: &FidelityRow) -> [String; 7] {
-    let [host, lab] = [row.host, row.lab].map(|found| {
+fn cells(fidelity: &Fidelity, row: &FidelityRow) -> [String; 7] {
+    let both = [(&row.host, &fidelity.host), (&row.lab, &fidelity.lab)];
+    let [host, lab] = both.map(|(found, analysis)| {
         let change = found.ratio.as_ref().map(Change::from_ratio);
-        let word = found.verdict.map(|verdict| phrases::verdict_on(row.direction, verdict));
         let [change, interval] =
             change.map_or_else(Default::default, |of| [of.change, of.interval]);
-        (change, interval, word.unwrap_or_default().to_string())
+        (change, interval, verdict(analysis, row).unwrap_or_default())
     });
     let mark = if row.disagrees() { MARK } else { "" };
     [host.0, host.1, host.2, lab.0, lab.1, lab.2, mark.to_string()]
+}
+
+/// The verdict of one instrument as its own report has it, with its bound and mark.
+fn verdict(analysis: &Analysis, of: &FidelityRow) -> Option<String> {
+    let (.., row) = analysis.rows().find(|(work, set, row)| {
+        let is_set = of.set.as_ref().is_none_or(|name| set.name == *name);
+        work.label == of.work && is_set && row.kind.name == of.metric
+    })?;
+    let side = analysis.sides.iter().position(|side| side.label == of.variant)?;
+    phrases::verdict(analysis, row, row.cells.get(side)?)
 }
 
 fn tone(row: &FidelityRow) -> Tone {
@@ -111,7 +121,7 @@ fn tone(row: &FidelityRow) -> Tone {
 }
 
 /// One table of all rows, so that columns stand below each other, with the places between them.
-fn rows(rows: &[&FidelityRow], page: &mut Page) {
+fn rows(fidelity: &Fidelity, rows: &[&FidelityRow], page: &mut Page) {
     if rows.is_empty() {
         return;
     }
@@ -130,7 +140,7 @@ fn rows(rows: &[&FidelityRow], page: &mut Page) {
     table.row(Tone::Bold, HEADS.map(str::to_string).to_vec());
     for row in rows {
         let mut line = vec![clean(&row.metric), clean(&row.variant)];
-        line.extend(cells(row));
+        line.extend(cells(fidelity, row));
         table.row(tone(row), line);
     }
     let fits = table.width() <= page.width();
@@ -260,7 +270,7 @@ fn markdown(fidelity: &Fidelity, options: &Options, out: &mut dyn Write) -> io::
             writeln!(out, "| | metric | variant | host | | lab | | |")?;
             writeln!(out, "|---|---|---|---:|---|---:|---|---|")?;
         }
-        let [change, interval, host, in_lab, lab_interval, lab, mark] = cells(row);
+        let [change, interval, host, in_lab, lab_interval, lab, mark] = cells(fidelity, row);
         let place = place(&row.work, &row.set);
         let mut line = vec![place, row.metric.clone(), row.variant.clone()];
         line.extend([format!("{change} {interval}"), host]);

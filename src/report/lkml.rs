@@ -214,6 +214,15 @@ pub(super) fn verdicts(analysis: &Analysis, rows: &[Place], names: &[String], pa
         for line in rows.iter().filter_map(|place| differs(analysis, *place, at)) {
             page.wrapped(Tone::Plain, "  ", &line);
         }
+        let bound = |(work, set, row): &Place| {
+            let bound = phrases::bound(row, row.cells.get(at)?)?;
+            Some(format!("{} {bound}", place(work, set, row)))
+        };
+        let bounds: Vec<String> = rows.iter().filter_map(bound).collect();
+        if !bounds.is_empty() {
+            let text = format!("No difference above: {}", ascii(&bounds.join(", ")));
+            page.wrapped(Tone::Plain, "  ", &text);
+        }
         for (family, label) in [(Family::Headline, ""), (Family::Explaining, "explaining: ")] {
             let own = rows.iter().filter(|(.., row)| row.family == family);
             let tally = Tally::count(own.copied(), at);
