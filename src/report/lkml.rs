@@ -220,7 +220,7 @@ pub(super) fn verdicts(analysis: &Analysis, rows: &[Place], names: &[String], pa
         };
         let bounds: Vec<String> = rows.iter().filter_map(bound).collect();
         if !bounds.is_empty() {
-            let text = format!("No difference above: {}", ascii(&bounds.join(", ")));
+            let text = format!("No difference above: {}", ascii(&bounds.join("; ")));
             page.wrapped(Tone::Plain, "  ", &text);
         }
         for (family, label) in [(Family::Headline, ""), (Family::Explaining, "explaining: ")] {
