@@ -192,8 +192,12 @@ fn notes(fidelity: &Fidelity, options: &Options) -> Vec<(&'static str, Tone, Str
     let mut said = Vec::new();
     let both = [(Instrument::Host, &fidelity.host), (Instrument::Lab, &fidelity.lab)];
     for (instrument, analysis) in both {
+        let has_mark = phrases::has_spoilt(analysis, analysis.rows());
+        let spoilt = phrases::spoilt(analysis, has_mark);
+        said.extend(spoilt.map(|(_, text)| (word(instrument), Tone::Bad, text)));
         let is_said = |note: &&Note| {
-            answer::is_shown(note, options.verbose) && !matches!(note, Note::Skipped { .. })
+            let is_elsewhere = matches!(note, Note::Skipped { .. } | Note::AllSpoilt { .. });
+            answer::is_shown(note, options.verbose) && !is_elsewhere
         };
         for note in analysis.notes.iter().filter(is_said) {
             let tone = if note.is_gap() { Tone::Bad } else { Tone::Warning };

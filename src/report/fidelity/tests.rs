@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use serde_json::Value;
 
 use super::*;
-use crate::analysis::{self, Fidelity};
+use crate::analysis::{self, Fidelity, Note};
 use crate::report::layout::is_active;
 use crate::report::testing;
 
@@ -45,6 +45,26 @@ fn text_has_both_verdicts_of_a_row_and_the_sum() {
 #[test]
 fn markdown_has_the_same() {
     assert_snapshot!(rendered("markdown", &both(|_| ()), Options::default()));
+}
+
+/// As in each instrument's own report.
+#[test]
+fn a_verdict_on_spoilt_rounds_has_its_mark_and_one_sentence() {
+    let mut fidelity = both(reversed);
+    for is_spoilt in [false, true] {
+        if is_spoilt {
+            let works = vec![(fidelity.host.works[0].label.clone(), 9, 10)];
+            fidelity.host.notes = vec![Note::AllSpoilt { works }];
+        }
+        for format in ["text", "markdown"] {
+            let found = rendered(format, &fidelity, Options::default()).replace('\\', "");
+            let found = testing::words(&found);
+            let legend = found.matches("verdicts with ! are about that load, too").count();
+            assert_eq!(legend, usize::from(is_spoilt), "{format}: {found}");
+            let is_marked = ["BETTER!", "WORSE!"].iter().any(|word| found.contains(word));
+            assert_eq!(is_marked, is_spoilt, "{format}: {found}");
+        }
+    }
 }
 
 #[test]
