@@ -166,6 +166,7 @@ fn by_hand() -> Trace {
             at(2600, 1, switch(task(15, 9), Left::Idle, task(0, 0), 120)),
         ],
         recorder_bytes: 0,
+        domains: Vec::new(),
     }
 }
 

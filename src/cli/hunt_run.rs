@@ -289,7 +289,7 @@ impl TracedRun {
         replace(&svg, draw).map_err(|error| SessionError::unwritten(&svg, &error))?;
         replace(&perfetto, |out| score::perfetto(&self.trace, out))
             .map_err(|error| SessionError::unwritten(&perfetto, &error))?;
-        let shown = describe(&self.timeline);
+        let shown = describe(&self.timeline, &self.trace.domains);
         let [svg, perfetto] = [&svg, &perfetto].map(|path| clean_path(path));
         Ok(format!("The trace shows: {shown}. Picture: {svg}; for ui.perfetto.dev: {perfetto}"))
     }

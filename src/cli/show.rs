@@ -8,6 +8,7 @@ use clap::Args;
 use crate::analysis::once;
 use crate::model::{
     Plan, PlanHead, ProgramRecord, RunCounts, SampledPlan, Sharding, Variant, Work, show_duration,
+    times,
 };
 use crate::report::numbers::counted;
 use crate::report::{changes, clean, guest, knobs, placement};
@@ -149,10 +150,6 @@ fn part(sharding: &Sharding) -> String {
         Some(shard) => format!("{shard} of {}", sharding.whole_id()),
         None => format!("joined, of {}", counted(sharding.parts, "part")),
     }
-}
-
-fn times(count: u64) -> String {
-    if count == 1 { "once".to_string() } else { format!("{count} times") }
 }
 
 pub fn span(seconds: u64) -> String {

@@ -6,6 +6,7 @@ mod contract;
 mod flow;
 mod generate;
 mod likeness;
+mod passes;
 mod placement;
 mod rules;
 mod seen;

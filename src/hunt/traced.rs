@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::{IdleSpan, Occupant, Stretch, Timeline, TimelineTask, Wait};
-use crate::model::Trace;
+use crate::model::{DomainScore, Trace, times};
 
+use super::passes::passes;
 use super::seen::{Seen, seconds, set_name, set_words};
 
 /// Less says nothing.
@@ -41,9 +42,13 @@ pub fn timeline(seen: &Seen, trace: &Trace) -> Timeline {
     timeline
 }
 
-/// The shares of each CPU, the CPU that idles longest next to waiting tasks, and the longest wait, where it is long.
-pub fn describe(timeline: &Timeline) -> String {
-    let parts = [places(timeline), idle(timeline), wait(timeline)];
+/// The shares of each CPU, the CPU that idles longest next to waiting tasks, the longest wait, where it is long, and what
+/// CPUs that looked for load found.
+pub fn describe(timeline: &Timeline, domains: &[DomainScore]) -> String {
+    let idle = idle(timeline);
+    let cpu = idle.as_ref().map(|(cpu, _)| *cpu);
+    let idle = idle.map(|(_, text)| text);
+    let parts = [places(timeline), idle, wait(timeline), passes(cpu, domains)];
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
@@ -71,7 +76,8 @@ fn places(timeline: &Timeline) -> Option<String> {
     cpus.then(|| timeline.cpus.iter().enumerate().map(of_cpu).collect::<Vec<_>>().join("; "))
 }
 
-fn idle(timeline: &Timeline) -> Option<String> {
+/// The CPU that idles longest next to waiting tasks, and a text about it.
+fn idle(timeline: &Timeline) -> Option<(u32, String)> {
     let length_ns = |span: &IdleSpan| span.to_ns - span.from_ns;
     let spans = (0..timeline.cpus.len() as u32).map(|cpu| idle_spans(timeline, cpu));
     let spans = spans.max_by_key(|spans| spans.iter().map(length_ns).sum::<u64>())?;
@@ -93,16 +99,16 @@ fn idle(timeline: &Timeline) -> Option<String> {
     };
     let moved = match moves.count() {
         0 => "no task is moved to it".to_string(),
-        1 => "a task is moved to it once".to_string(),
-        count => format!("tasks are moved to it {count} times"),
+        count => format!("a task is moved to it {}", times(count as u64)),
     };
     (all_ns >= MIN_NS).then(|| {
-        format!(
+        let text = format!(
             "CPU {} idles for {} in all, up to {} at a time, next to {waiting} {tasks} {how}; {moved} meanwhile",
             first.cpu,
             seconds(all_ns),
             seconds(length_ns(longest)),
-        )
+        );
+        (first.cpu, text)
     })
 }
 
@@ -197,7 +203,7 @@ mod tests {
             idle: vec![idle(200, 700), idle(701, 900), idle(960, 1000)],
             moves: [700, 930].map(|ms| Move { at_ns: ms * MS, task: 1, to_cpu: 1 }).to_vec(),
         };
-        let text = describe(&timeline);
+        let text = describe(&timeline, &[]);
         for part in [
             "CPU 0: 100 % one; CPU 1: 100 % idle; ",
             "CPU 1 idles for 0.7 s in all, up to 0.7 s at a time, next to 1 task that waits and may run there (two)",
@@ -207,11 +213,11 @@ mod tests {
             assert!(text.contains(part), "{text}");
         }
         timeline.idle.iter_mut().for_each(|span| span.first = Some(0));
-        let text = describe(&timeline);
+        let text = describe(&timeline, &[]);
         let two_steps = "next to 1 task that waits (two) and may not run there, but one of set `one` may, and would leave its \
                          CPU for it";
         assert!(text.contains(two_steps), "{text}");
         (timeline.waits, timeline.idle) = (Vec::new(), Vec::new());
-        assert_eq!(describe(&timeline), "CPU 0: 100 % one; CPU 1: 100 % idle");
+        assert_eq!(describe(&timeline, &[]), "CPU 0: 100 % one; CPU 1: 100 % idle");
     }
 }

@@ -17,8 +17,9 @@ use std::path::Path;
 
 use crate::exec::{BootedGuests, Runner};
 use crate::model::{
-    GUEST_INIT, GUEST_SETTLE_NS, GuestMessage, GuestSpec, Outcome, Reading, RunSpec,
+    GUEST_INIT, GUEST_SETTLE_NS, GuestMessage, GuestSpec, Outcome, Reading, RunSpec, TRACE_PROBE,
 };
+use crate::probe::sched::Domains;
 use crate::sys::{Host, balancing, boot, burst, clock, fork, thread};
 use crate::workload;
 
@@ -53,7 +54,10 @@ struct Waiting {
 
 impl Waiting {
     /// Starts them, and waits until the scheduler has forgotten that.
-    fn begin(rehearsal: &GuestSpec) -> Waiting {
+    fn begin(rehearsal: &GuestSpec, host: &Host) -> Waiting {
+        if rehearsal.run.probes.iter().any(|probe| probe == TRACE_PROBE) {
+            Domains::count(host);
+        }
         // The run's begins first: when the rehearsal has ended, all that began after its process is killed.
         let run = Runner::ahead(&rehearsal.run.probes);
         let waiting = Waiting { rehearsal: Runner::ahead(&[]), run };
@@ -119,7 +123,7 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
     // From here on this may be a copy of the machine that was booted.
     let ahead = match channel.rehearsal()? {
         Some(rehearsal) => {
-            let waiting = Waiting::begin(&rehearsal);
+            let waiting = Waiting::begin(&rehearsal, &host);
             channel.send(&ready);
             channel.stop();
             // And from here on one of the machine whose probes are loaded: another QEMU, which has translated nothing.

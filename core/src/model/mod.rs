@@ -111,6 +111,6 @@ pub use twin::testing as twin_testing;
 pub use twin::{COSTS, Cost, Spread, TWIN_VERSION, Twin, TwinError, TwinTopology};
 pub use value::{
     AUTO, Field, Kind, OFF, Params, Raw, Value, ValueError, duration_ns, fields, show_bytes,
-    show_duration, size_bytes,
+    show_duration, size_bytes, times,
 };
 pub use word_enum::words;

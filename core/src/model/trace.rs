@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::DomainScore;
+
 /// A recording of a period, complete for all CPUs from its beginning to its end.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Trace {
@@ -21,6 +23,9 @@ pub struct Trace {
     pub events: Vec<TraceEvent>,
     /// The kernel memory that the recorder used.
     pub recorder_bytes: u64,
+    /// Load balancing while the work ran, of which the trace may have only the end; none where the kernel did not count it.
+    #[serde(default)]
+    pub domains: Vec<DomainScore>,
 }
 
 /// The clocks at one moment.

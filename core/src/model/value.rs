@@ -514,6 +514,11 @@ pub fn show_duration(ns: u64) -> String {
     exact(ns, &units, "ns")
 }
 
+/// `once`, `3 times`.
+pub fn times(count: u64) -> String {
+    if count == 1 { "once".to_string() } else { format!("{count} times") }
+}
+
 pub fn show_bytes(bytes: u64) -> String {
     exact(bytes, &[("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)], "B")
 }

@@ -2,7 +2,7 @@
 
 use crate::model::{
     CpuSet, CpuTimeOf, DisturbanceFact, Interference, OtherProcesses, SettingChange, Throttled,
-    ThrottledPart, show_duration,
+    ThrottledPart, show_duration, times,
 };
 
 use crate::report::layout::clean;
@@ -113,7 +113,7 @@ fn interference(one: &Interference) -> String {
 }
 
 fn throttled(Throttled { part, events }: &Throttled) -> String {
-    let times = if *events == 1 { "once".to_string() } else { format!("{events} times") };
+    let times = times(*events);
     match part {
         ThrottledPart::Core(cpu) => format!("CPU {cpu}'s core {times}"),
         ThrottledPart::Package(cpu) => format!("CPU {cpu}'s package {times}"),

@@ -10,8 +10,9 @@ use crate::model::{
     SLICE, Scope, Statistic, TRACE_PROBE, TaskScore, Times, Trace, Unit, VOLUNTARY, WAITED_FOR,
 };
 use crate::probe::{MAX_WORKERS_AHEAD, Measured, Probe, Recording, Role};
+use crate::sys::Host;
 
-use super::{Counted, Level, Missed, Opened, Session, SessionConfig, SourceError};
+use super::{Counted, Domains, Level, Missed, Opened, Session, SessionConfig, SourceError};
 
 /// Room for tasks that are not workers.
 const OTHER_TASKS_ROOM: u32 = 1 << 13;
@@ -132,7 +133,8 @@ impl SchedProbe {
             Ok(Opened { session, source, missed }) => (Ok(session), source, missed),
             Err(missed) => (Err(super::reasons(&missed)), "", Vec::new()),
         };
-        let mut recording = SchedRecording { probe: self, session, source, missed, counted: None };
+        let mut recording =
+            SchedRecording { probe: self, session, source, missed, counted: None, domains: None };
         if trace_ns > 0 {
             // To begin takes a CPU for a while, which workers that start then would avoid.
             recording.with(|session| session.begin());
@@ -148,6 +150,8 @@ struct SchedRecording {
     /// Why it is not a better one.
     missed: Missed,
     counted: Option<Counted>,
+    /// The counts of load balancing at the beginning, for a trace.
+    domains: Option<Domains>,
 }
 
 impl SchedRecording {
@@ -164,6 +168,8 @@ impl Recording for SchedRecording {
     fn begin(&mut self) {
         if self.probe.trace_ns == 0 {
             self.with(|session| session.begin());
+        } else {
+            self.domains = Some(Domains::begin(Host::default()));
         }
     }
 
@@ -172,8 +178,14 @@ impl Recording for SchedRecording {
     }
 
     fn end(&mut self) {
+        let domains = self.domains.take().and_then(|before| before.end().ok());
         let mut counted = None;
         self.with(|session| session.end().map(|seen| counted = Some(seen)));
+        if let Some(trace) =
+            counted.as_mut().and_then(|counted: &mut Counted| counted.trace.as_mut())
+        {
+            trace.domains = domains.unwrap_or_default();
+        }
         self.counted = counted;
     }
 
