@@ -1156,6 +1156,9 @@ fn a_scheduler_that_knows_no_weights_breaks_a_rule_and_the_kernels_own_only_wher
     let found = stdout(&output);
     assert_eq!(output.status.code(), Some(1), "{found}{}", stderr(&output));
     assert!(found.starts_with("debian:6.18: work conservation in "), "{found}");
+    // Tasks under SCHED_IDLE have next to no load, so no group is busier than that of the CPU that idles.
+    let passes = [", idle, looked for load ", " among CPUs 0-3 in PKG (each time no busier group)"];
+    assert!(passes.iter().all(|part| unwrapped(&found).contains(part)), "{found}");
     let (code, found, message) = confirm("./own.toml", "");
     assert_eq!((code, found.contains("no rule is broken")), (Some(0), true), "{found}{message}");
     // With two tasks, the one whose slice has ended is in no queue when the next one is chosen.

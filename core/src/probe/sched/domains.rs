@@ -74,7 +74,10 @@ mod tests {
         let before = begin();
         tree.write(SWITCH, "0\n");
         assert!(end(before).unwrap_err().contains("sysctl kernel.sched_schedstats=1"));
-        tree.write(SWITCH, "1\n");
+        Domains::count(&tree.host());
+        let before = begin();
+        tree.write(FILE, &file(7));
+        assert_eq!(end(before), Ok(2));
         let before = begin();
         tree.write(FILE, "version 99\n");
         let unknown = "load balancing is not counted: /proc/schedstat: has version 99; \
