@@ -29,13 +29,13 @@ impl Passes {
         self.moved += own.lb_gained;
     }
 
-    /// How they ended, the most frequent end first: `no busier group 12 times, no task could be moved once`.
+    /// How they ended, the most frequent end first: `no busier group 12 times, no task given once`.
     fn describe(&self) -> String {
         let mut ends = vec![
             (self.no_group, "no busier group"),
-            (self.no_queue, "no CPU of the busiest group with a task to give"),
-            (self.left, "another CPU's turn, or all tasks held to their CPUs"),
-            (self.failed, "no task given by the busiest CPU"),
+            (self.no_queue, "no CPU with a task to give"),
+            (self.left, "another CPU's turn or all tasks held there"),
+            (self.failed, "no task given"),
             (self.moved, "a task moved"),
         ];
         ends.retain(|(count, _)| *count > 0);
@@ -123,8 +123,8 @@ mod tests {
         let own = passes(Some(1), &domains).unwrap();
         for part in [
             "CPU 1, idle, looked for load 41 times among CPUs 0-1 in MC (no busier group 20 times, ",
-            "by the busiest CPU 9 times, ",
-            "held to their CPUs 8 times, ",
+            "no task given 9 times, ",
+            "held there 8 times, ",
             "to give 3 times, a task moved 2 times) and once among CPUs 0-3 (each time another CPU's turn",
         ] {
             assert!(own.contains(part), "{part}: {own}");
