@@ -105,6 +105,9 @@ impl fmt::Display for NoSide {
 
 fn compared(row: &Row) -> Result<Compared, NoEffect> {
     let [good, other] = [0, 1].map(|side| row.cells.get(side).map_or(&[][..], |cell| &cell.values));
+    if let Some(Err(why)) = row.cells.get(1).and_then(|cell| cell.judged).map(|own| own.effect) {
+        return Err(why);
+    }
     let effect = stats::paired_effect(good, other)?;
     let logs = stats::log_ratios(good, other);
     let log_ratios = logs.map(|logs| logs.into_iter().map(|(_, log)| log).collect());
@@ -163,7 +166,7 @@ impl Mark {
         let (.., row) = row.ok_or(NoSide::NotMeasured(None))?;
         let compared = compared(row).map_err(|why| match why {
             NoEffect::NoPairs | NoEffect::NoRuns => not_measured(row),
-            NoEffect::NotFinite { .. } => NoSide::NotCompared(why),
+            NoEffect::NotFinite { .. } | NoEffect::OftenUnknown { .. } => NoSide::NotCompared(why),
         })?;
         let (values, half) = match (&compared.log_ratios, self.half_log_ratio) {
             (Some(log_ratios), Some(half)) => (log_ratios, Some(half)),

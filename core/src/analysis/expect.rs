@@ -212,6 +212,9 @@ fn outcome(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Outcome
     }
     if let Some(range) = claim.range() {
         let cells = [&row.cells[0], &row.cells[side]];
+        if cells[1].judged.is_some_and(|judged| judged.effect.is_err()) {
+            return Outcome::Open;
+        }
         return match (&analysis.method.looks, analysis.ratio(row, side)) {
             // Both are the same; what else they are of each other nobody knows.
             _ if is_all_zero(row, side) => {

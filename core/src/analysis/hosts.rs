@@ -301,7 +301,8 @@ impl Cell {
         };
         let values = hosts.iter().filter_map(median).collect();
         let unknown = std::mem::take(&mut self.unknown);
-        let with = Cell { values, unknown, ..Cell::default() }.with_statistics();
+        let Cell { runs, lacking, .. } = *self;
+        let with = Cell { values, unknown, runs, lacking, ..Cell::default() }.with_statistics();
         *self = Cell { cv: None, shapes: Vec::new(), ..with };
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::{
     Direction, Lab, Measure, Plan, PlanEnd, PlanHead, SampledPlan, SampledRun, Work,
 };
-use crate::stats::{self, Distance, Judged, Schedule, Verdict, shapes};
+use crate::stats::{self, Distance, Judged, NoEffect, Schedule, Verdict, shapes};
 
 use super::explain::with_switches_per_op;
 use super::fairness::fairness;
@@ -26,8 +26,8 @@ use super::states::two_speeds;
 use super::turns::carry_over;
 use super::work::WorkKey;
 use super::{
-    Analysis, Cell, Family, InTurns, Method, Pairing, Pictures, PlanFacts, Row, SetTable, Side,
-    WorkTable, Workers,
+    Analysis, Cell, CountedRun, Family, InTurns, Method, Pairing, Pictures, PlanFacts, Row,
+    SetTable, Side, WorkTable, Workers,
 };
 
 /// At most this part of tables without any difference has a false one: [`stats::LEVEL`] is less.
@@ -301,7 +301,13 @@ fn table_of(work: &mut WorkSamples, question: &Question, refused: &mut Vec<Note>
     let runs = work.sides.iter_mut().map(|side| {
         side.as_mut().map(|values| std::mem::take(&mut values.counted)).unwrap_or_default()
     });
-    let runs = runs.collect();
+    let runs: Vec<Vec<CountedRun>> = runs.collect();
+    for row in sets.iter_mut().flat_map(|set| &mut set.rows) {
+        for (cell, runs) in row.cells.iter_mut().zip(&runs) {
+            cell.runs = runs.len() as u32;
+            cell.lacking = cell.runs.saturating_sub(cell.values.len() as u32);
+        }
+    }
     let is_solo_run = work.key.is_solo_run();
     WorkTable { name: name.clone(), is_solo_run, axes, label, sets, fairness: None, runs }
 }
@@ -454,6 +460,8 @@ impl Judging<'_> {
             }
             row.cells[side].judged = Some(judged);
         }
+            // It keeps its place in the family, so the error rate of the others is what it was.
+            let judged = often_unknown(row, side).map_or(judged, Judged::without_effect);
         if self.pairing == Pairing::WithinRounds && self.looks.is_none() {
             let all =
                 works.iter_mut().flat_map(|work| &mut work.sets).flat_map(|set| &mut set.rows);
@@ -468,6 +476,25 @@ fn count_lone_rounds(row: &mut Row, side: usize) {
     let [pairs, made] = row.rounds(side);
     if let Some(Judged { verdict: Verdict::Inconclusive { rounds, .. }, .. }) =
         &mut row.cells[side].judged
+/// A side may lack values in this part of its runs.
+const MAX_LACKING: f64 = 0.5;
+/// A side may lack them in this part more of its runs than the other, and in this number of runs more at any rate.
+const MAX_LACKING_MORE: f64 = 0.2;
+const MAX_LACKING_BY_CHANCE: f64 = 1.0;
+
+/// Why the values of a row are those of survivors: a p99 that is unknown where tasks starved is known in rounds that
+/// went well.
+fn often_unknown(row: &Row, side: usize) -> Option<NoEffect> {
+    let cells = [&row.cells[0], &row.cells[side]];
+    let (lacking, runs) = (cells.map(|cell| cell.lacking), cells.map(|cell| cell.runs));
+    let shares = cells.map(|cell| f64::from(cell.lacking) / f64::from(cell.runs.max(1)));
+    let more = (shares[0] - shares[1]).abs();
+    let more_runs = more * f64::from(runs[0].min(runs[1]));
+    let is_often = shares.iter().any(|share| *share > MAX_LACKING)
+        || (more > MAX_LACKING_MORE && more_runs > MAX_LACKING_BY_CHANCE);
+    is_often.then_some(NoEffect::OftenUnknown { lacking, runs })
+}
+
     {
         *rounds = rounds.of_made(pairs, made);
     }

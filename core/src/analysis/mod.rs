@@ -323,6 +323,12 @@ pub struct Cell {
     pub values: Vec<(u32, f64)>,
     /// Rounds without a value, with the reason.
     pub unknown: Vec<(u32, String)>,
+    /// The number of runs that the values are of, with and without one; over hosts those of all hosts, and the number
+    /// without one.
+    #[serde(skip)]
+    pub runs: u32,
+    #[serde(skip)]
+    pub lacking: u32,
     pub mean: Option<f64>,
     /// Harmonic; `None` where a value is not positive.
     pub hmean: Option<f64>,

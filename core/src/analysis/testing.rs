@@ -9,8 +9,7 @@ use proptest::prelude::*;
 use super::{Analysis, Question, Row, Selection, analyse, select};
 use crate::model::*;
 use crate::stats::{
-    Distance, Effect, Excluded, Interval, Judged, MeanDifference, NoEffect, Ratio, Shape, Unjudged,
-    Verdict,
+    Distance, Effect, Excluded, Interval, Judged, MeanDifference, NoEffect, Ratio, Shape, Verdict,
 };
 
 /// Each run has these, times the factor that a test gives it.
@@ -447,11 +446,7 @@ impl super::Cell {
     }
 
     pub fn not_compared(mut self, why: NoEffect) -> Self {
-        let verdict = Verdict::Unjudged(Unjudged::NoEffect(why));
-        let (p_difference, p_same, bound, decided_at) = (None, None, None, None);
-        let (effect, excluded) = (Err(why), Excluded::default());
-        self.judged =
-            Some(Judged { effect, verdict, p_difference, p_same, bound, excluded, decided_at });
+        self.judged = Some(Judged::without_effect(why));
         self
     }
 }

@@ -154,3 +154,10 @@ pub enum NoEffect {
     #[error("round {round} has {value}")]
     NotFinite { round: u32, value: f64 },
 }
+    /// Runs of each side, baseline first, without a value, and all of them: too many are without one,
+    /// or too many more on one side. Runs that have a value may be those that went well.
+    #[error(
+        "no value in {} of {} runs, and of the baseline in {} of {}: the others may be those that went well",
+        .lacking[1], .runs[1], .lacking[0], .runs[0]
+    )]
+    OftenUnknown { lacking: [u32; 2], runs: [u32; 2] },

@@ -195,7 +195,7 @@ pub fn why(verdict: &Verdict, unit: Unit, family: usize, each: &str) -> Option<S
 pub fn no_effect(why: &NoEffect, each: &str) -> String {
     match why {
         NoEffect::NotFinite { round, value } => format!("{each} {} has {value}", round + 1),
-        NoEffect::NoPairs | NoEffect::NoRuns => why.to_string(),
+        NoEffect::NoPairs | NoEffect::NoRuns | NoEffect::OftenUnknown { .. } => why.to_string(),
     }
 }
 

@@ -217,17 +217,63 @@ fn headline_metrics_without_values_are_gaps_those_of_one_set_in_one_note() {
         analyse(&[plan], &[], &Question { explaining: true, ..question })
     };
     let known: fn(u32) -> &'static [(&'static str, f64)] = |round| match round {
-        0..3 => &[("throughput", 1000.0)],
+        0..2 => &[("throughput", 1000.0)],
         _ => &[("throughput", 1000.0), ("wakeup_p99", 2e4)],
     };
-    assert_eq!(judged(known, None).notes, [no_value(&["wakeup_p99"], 3, None)]);
+    assert_eq!(judged(known, None).notes, [no_value(&["wakeup_p99"], 2, None)]);
     let why = Some("no samples");
-    assert_eq!(judged(known, why).notes, [no_value(&["wakeup_p99"], 3, why)]);
+    assert_eq!(judged(known, why).notes, [no_value(&["wakeup_p99"], 2, why)]);
     let nothing = judged(|_| &[], None);
     assert_eq!(nothing.notes, [no_value(&["throughput", "wakeup_p99"], 10, None)]);
     assert!(nothing.notes[0].is_gap() && nothing.notes[0].severity() == Severity::Bad);
     // An explaining metric makes no gap.
     assert_eq!(names(&nothing, Family::Explaining).len(), 2);
+}
+
+/// A p99 that is unknown where tasks starved is known in good rounds alone: they make no verdict.
+#[test]
+fn values_that_many_runs_lack_are_not_judged_by_the_other_runs() {
+    let judged = |rounds: u32, lacking: [u32; 2], paired: bool| {
+        let mut plan = plan("p1", 1, &["default", "batch"]);
+        for round in 0..rounds {
+            for (side, of) in lacking.iter().enumerate() {
+                let p99 = ("wakeup_p99", if side == 0 { 2e4 } else { 1e4 } + f64::from(round));
+                let known = [("throughput", 1000.0), p99];
+                run_of(&mut plan, round, side as u32, &known[..if round < *of { 1 } else { 2 }]);
+            }
+        }
+        let mut other = plan.clone();
+        other.id = text("p2");
+        let sides: &[&str] =
+            if paired { &["default", "batch"] } else { &["p1,default", "p2,batch"] };
+        let analysis = analysed(&[plan, other][..if paired { 1 } else { 2 }], sides);
+        let (cell, why) = (row(&analysis, "wakeup_p99").cells[1].judged.unwrap(), lacking);
+        let refused = NoEffect::OftenUnknown { lacking: why, runs: [rounds; 2] };
+        assert!(matches!(
+            verdict(&analysis, "throughput"),
+            Verdict::Same | Verdict::Inconclusive { .. }
+        ));
+        if cell.verdict == Verdict::Better {
+            return true;
+        }
+        assert_eq!((cell.effect, cell.bound), (Err(refused), None));
+        assert_eq!(cell.verdict, Verdict::Unjudged(Unjudged::NoEffect(refused)));
+        false
+    };
+    for paired in [true, false] {
+        let cases: &[(u32, [u32; 2], bool)] = &[
+            (20, [0, 0], true),
+            (20, [0, 4], true),   // a fifth more
+            (20, [0, 5], false),  // more than a fifth
+            (20, [5, 0], false),  // of the baseline
+            (20, [10, 10], true), // half of both
+            (20, [11, 11], false),
+            (20, [8, 12], false),
+        ];
+        for (rounds, lacking, is_judged) in cases {
+            assert_eq!(judged(*rounds, *lacking, paired), *is_judged, "{lacking:?} {paired}");
+        }
+    }
 }
 
 #[test]

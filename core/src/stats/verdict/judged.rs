@@ -132,6 +132,21 @@ pub struct Judged {
     pub decided_at: Option<u32>,
 }
 
+impl Judged {
+    /// No verdict, and no figure that could be taken for one.
+    pub fn without_effect(why: NoEffect) -> Judged {
+        Judged {
+            effect: Err(why),
+            verdict: Verdict::Unjudged(Unjudged::NoEffect(why)),
+            p_difference: None,
+            p_same: None,
+            bound: None,
+            excluded: Excluded::default(),
+            decided_at: None,
+        }
+    }
+}
+
 /// `{"ratio": 1.02, ...}`, `{"difference": 0.3, ...}`, or `{"none": "no_pairs"}`.
 fn effect_or_reason<S: Serializer>(
     effect: &Result<Effect, NoEffect>,
