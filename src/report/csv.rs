@@ -162,9 +162,7 @@ fn summary(place: Line, cell: &Cell, effect: Option<Effect>, baseline: bool) -> 
         rounds: rounds.unwrap_or_default(),
         p_difference: judged.and_then(|judged| judged.p_difference),
         p_same: judged.and_then(|judged| judged.p_same),
-        bound: judged.and_then(|judged| judged.bound).map(|bound| match bound {
-            Distance::Ratio(bound) | Distance::Difference(bound) => bound,
-        }),
+        bound: judged.and_then(|judged| judged.bound).map(Distance::value),
         decided_at: judged.and_then(|judged| judged.decided_at),
         ..place
     }

@@ -13,7 +13,7 @@ use crate::analysis::{
     Analysis, Fidelity, FidelityRow, Instrument, Lone, Measured, Note, Only, Prediction,
 };
 use crate::model::Unit;
-use crate::stats::Verdict;
+use crate::stats::{Distance, Verdict};
 
 const VERSION: u32 = 1;
 
@@ -311,11 +311,13 @@ struct Line {
     host_low: Option<f64>,
     host_high: Option<f64>,
     host_verdict: String,
+    host_bound: Option<f64>,
     lab_median: Option<f64>,
     lab_ratio: Option<f64>,
     lab_low: Option<f64>,
     lab_high: Option<f64>,
     lab_verdict: String,
+    lab_bound: Option<f64>,
     prediction: Option<Prediction>,
 }
 
@@ -342,11 +344,13 @@ fn csv(fidelity: &Fidelity, _: &Options, out: &mut dyn Write) -> io::Result<()> 
             host_low: host.1,
             host_high: host.2,
             host_verdict: word(row.host.verdict),
+            host_bound: row.host.bound.map(Distance::value),
             lab_median: row.lab.median,
             lab_ratio: lab.0,
             lab_low: lab.1,
             lab_high: lab.2,
             lab_verdict: word(row.lab.verdict),
+            lab_bound: row.lab.bound.map(Distance::value),
             prediction: row.prediction,
         };
         writer.serialize(line).map_err(io_error)?;

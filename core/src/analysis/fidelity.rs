@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use crate::model::{Direction, SampledPlan, Unit};
-use crate::stats::{self, Ratio, Verdict};
+use crate::stats::{self, Distance, Ratio, Verdict};
 
 use super::metrics::Measured;
 use super::note_finder;
@@ -74,6 +74,8 @@ pub struct Found {
     /// To the baseline.
     pub ratio: Option<Ratio>,
     pub verdict: Option<Verdict>,
+    /// No difference is above it where the verdict is open.
+    pub bound: Option<Distance>,
 }
 
 /// How the lab's verdict compares with the host's.
@@ -283,7 +285,9 @@ fn same_cell<'a>(
 impl Found {
     fn from_row(analysis: &Analysis, row: &Row, at: usize) -> Found {
         let cell = &row.cells[at];
-        Found { median: cell.median, ratio: analysis.ratio(row, at), verdict: cell.verdict() }
+        let (ratio, verdict) = (analysis.ratio(row, at), cell.verdict());
+        let bound = cell.judged.and_then(|judged| judged.bound);
+        Found { median: cell.median, ratio, verdict, bound }
     }
 }
 

@@ -57,6 +57,11 @@ pub enum Distance {
 }
 
 impl Distance {
+    pub fn value(self) -> f64 {
+        let (Distance::Ratio(value) | Distance::Difference(value)) = self;
+        value
+    }
+
     /// The larger one. A difference is farther than any ratio.
     pub fn max(self, other: Distance) -> Distance {
         match (self, other) {
@@ -153,7 +158,6 @@ pub enum NoEffect {
     /// comparison is refused.
     #[error("round {round} has {value}")]
     NotFinite { round: u32, value: f64 },
-}
     /// Runs of each side, baseline first, without a value, and all of them: too many are without one,
     /// or too many more on one side. Runs that have a value may be those that went well.
     #[error(
@@ -161,3 +165,4 @@ pub enum NoEffect {
         .lacking[1], .runs[1], .lacking[0], .runs[0]
     )]
     OftenUnknown { lacking: [u32; 2], runs: [u32; 2] },
+}

@@ -134,6 +134,17 @@ fn programs_get_every_row() {
     let contradicted = csv.lines().filter(|line| line.ends_with(",contradicts")).count();
     assert_eq!(contradicted, fidelity.summary.contradict);
     assert!(contradicted > 0, "{csv}");
+    let bound = |row: &FidelityRow| [row.host, row.lab].map(|of| of.bound.map(Distance::value));
+    let bounds: Vec<_> = fidelity.rows.iter().map(bound).collect();
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    let heads = reader.headers().unwrap().clone();
+    let at = |name: &str| heads.iter().position(|head| head == name).unwrap();
+    let cell = |record: &csv::StringRecord, name| record[at(name)].parse::<f64>().ok();
+    let own = reader.records().map(|line| line.unwrap());
+    let own: Vec<_> =
+        own.map(|line| ["host_bound", "lab_bound"].map(|name| cell(&line, name))).collect();
+    assert_eq!(own, bounds);
+    assert!(bounds.iter().flatten().any(Option::is_some), "no row with a bound");
     let json: Value =
         serde_json::from_str(&rendered("json", &fidelity, Options::default())).unwrap();
     assert_eq!((&json["schema"], &json["version"]), (&"schedlab-fidelity".into(), &1.into()));

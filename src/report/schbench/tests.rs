@@ -113,7 +113,9 @@ fn blocks_of_one_label_name_their_works() {
 #[test]
 fn the_verdicts_and_the_command_stand_below() {
     let shown = render(&testing::ordinary());
-    for part in ["Verdicts, batch against default:\n", "Reproduce with:\n  schedlab compare"] {
+    let parts =
+        ["Verdicts, batch against default:\n", " bounded, ", "Reproduce with:\n  schedlab compare"];
+    for part in parts {
         assert!(shown.contains(part), "{shown}");
     }
 }
