@@ -57,6 +57,24 @@ fn from_aa_runs_follow_rounds_and_time() {
 }
 
 #[test]
+fn a_budget_says_how_many_rounds_fit_and_the_command_has_one_for_all() {
+    let home = Home::with_plan(PLAN.replace("rounds = 12", "rounds = 12\nbudget = \"63s\""));
+    home.ok("run ./plan.toml --aa --rounds 8 --quiet --backend null");
+    let shown =
+        home.ok("plan-power ./plan.toml --backend null --metric throughput --difference 1%");
+    let text = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    // A round takes 6 s.
+    let run = "schedlab run ./plan.toml --backend null";
+    let note = format!("has room for at most 10 of the 12 rounds; hint: {run} --budget 3min");
+    assert!(text.contains(&note), "{shown}");
+    assert!(text.contains("planned 10 rounds, 1 min: "), "{shown}");
+    let (_, command) = text.rsplit_once(&format!("{run} --rounds ")).unwrap();
+    let (rounds, budget) = command.split_once(" --budget ").unwrap();
+    let minutes: u32 = budget.trim_end_matches("min").parse().unwrap();
+    assert!(60 * minutes > 6 * rounds.parse::<u32>().unwrap(), "{command}");
+}
+
+#[test]
 fn runs_that_differ_from_each_other_alone_are_short_and_many() {
     let plan = PLAN.replace("warmup = \"1s\"", "warmup = \"100ms\"\nwindow = \"200ms\"");
     let home = Home::with_plan(&plan);

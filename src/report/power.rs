@@ -164,6 +164,15 @@ fn number(rounds: Rounds) -> String {
 fn notes(power: &Power, again: &str) -> Vec<String> {
     let found = percent(power.difference);
     let mut notes = Vec::new();
+    if let Some(budget_ns) = power.budget_ns.filter(|_| power.rounds < power.planned_rounds) {
+        notes.push(format!(
+            "the budget of {} has room for at most {} of the {} rounds; hint: {again}{}",
+            show_duration(budget_ns),
+            power.rounds,
+            power.planned_rounds,
+            budget_for(power, power.planned_rounds),
+        ));
+    }
     let few = power.rows().filter(|row| row.ratios < FEW_RATIOS).count();
     if few > 0 {
         notes.push(format!(
@@ -208,6 +217,18 @@ pub fn noise(power: &Power, again: &str, rounds: impl Display) -> String {
     format!("{again}{equal} --rounds {rounds}")
 }
 
+/// The option without which the plan's budget would end these rounds early.
+fn budget_for(power: &Power, rounds: u32) -> String {
+    let needed_ns = power.time_ns(rounds);
+    let is_short = power.budget_ns.is_some_and(|budget_ns| needed_ns > budget_ns);
+    // A minute more, since runs take time to start and end.
+    if is_short {
+        format!(" --budget {}min", needed_ns / 60_000_000_000 + 2)
+    } else {
+        String::new()
+    }
+}
+
 fn answer(power: &Power, again: &str, page: &mut Page) {
     let (Some(difference), Some(all)) = (power.for_difference(), power.for_all()) else { return };
     let (found, metrics) = (percent(power.difference), counted(power.comparisons, "metric"));
@@ -224,7 +245,9 @@ fn answer(power: &Power, again: &str, page: &mut Page) {
     page.wrapped(Tone::Plain, "planned   ", &planned);
     page.wrapped(Tone::Plain, "to find   ", &to_find);
     let what_decides = match all {
-        Rounds::Number(rounds) => format!("{again} --rounds {rounds}"),
+        Rounds::Number(rounds) => {
+            format!("{again} --rounds {rounds}{}", budget_for(power, rounds))
+        }
         Rounds::MoreThan(_) => {
             let is_shorter = |work: &WorkPower| match &work.run_length {
                 Some(LengthAdvice::Better(length)) => length.best_ns < length.planned_ns,

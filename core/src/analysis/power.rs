@@ -38,7 +38,12 @@ pub struct Power {
     pub difference: f64,
     /// The probability of finding it, for each metric separately.
     pub power: f64,
+    /// That the plan makes in its budget.
     pub rounds: u32,
+    /// Without a budget.
+    pub planned_rounds: u32,
+    /// `None` in the lab, too: a guest's clock is not that of a budget.
+    pub budget_ns: Option<u64>,
     /// Rounds are seeds of the lab, where A/A plans show no noise.
     pub is_exact: bool,
     /// Comparisons of one variant that share the error rate. A work of which nothing is stored
@@ -153,7 +158,11 @@ pub fn power(
     let variants = planned.plan.variants.len().saturating_sub(1).max(1);
     let alpha = Family::new(variants, question.seed).alpha;
     let unit = Experiment { spread: paired(1.0), comparisons, variants, alpha, power };
-    let rounds = planned.plan.measure.rounds;
+    let is_exact = planned.has_guests() && !planned.plan.lab.realtime;
+    let (round_ns, planned_rounds) = (round_ns(&planned.plan), planned.plan.measure.rounds);
+    let budget_ns = planned.plan.measure.budget_ns.filter(|_| !is_exact);
+    let fitting = budget_ns.map_or(u64::MAX, |ns| (ns / round_ns.max(1)).max(1));
+    let rounds = u64::from(planned_rounds).min(fitting) as u32;
     let finds = smallest(&unit, rounds);
     let works = works.into_iter().map(|(key, spreads)| {
         let Spreads { metrics, by_differences, without_values } = spreads;
@@ -182,12 +191,14 @@ pub fn power(
         difference,
         power,
         rounds,
-        is_exact: planned.has_guests() && !planned.plan.lab.realtime,
+        planned_rounds,
+        budget_ns,
+        is_exact,
         comparisons,
         variants,
         alpha: CLAIMED_ERROR,
         min_rounds: stats::min_rounds(alpha, comparisons.max(1) * variants),
-        round_ns: round_ns(&planned.plan),
+        round_ns,
         works: works.collect(),
     }
 }
