@@ -1,6 +1,8 @@
 //! `turns` of `[measure]`: whether the variants of a plan can take turns inside one run. Pure.
 
-use crate::model::{Plan, Turns, ValueError, Work, WorkerKind, WorkerSet, show_duration};
+use crate::model::{
+    Plan, Turns, ValueError, Work, WorkerKind, WorkerSet, rounded_down, rounded_up, show_duration,
+};
 use crate::variant;
 use crate::workload::{self, Pool, Request, Speed};
 
@@ -32,7 +34,7 @@ fn blocks_fit(plan: &Plan, work: &Work, block_ns: u64) -> Result<(), ValueError>
         format!("has {has} and needs {MIN_BLOCKS} blocks of {block}")
     };
     if min_ns > own_ns {
-        let longest_ns = own_ns / MIN_BLOCKS;
+        let longest_ns = rounded_down(own_ns / MIN_BLOCKS);
         let hint = if longest_ns >= MIN_TURNS_NS {
             format!("lengthen `duration`, or at most: turns = \"{}\"", show_duration(longest_ns))
         } else {
@@ -94,7 +96,7 @@ fn work_fits(plan: &Plan, work: &Work, turns: &Turns) -> Result<(), ValueError> 
         let message = format!(
             "an operation of {label} takes {operation} or more, and the washout of a block {washout}"
         );
-        let block_ns = Turns::block_ns_for(operation_ns);
+        let block_ns = rounded_up(Turns::block_ns_for(operation_ns));
         let min_ns = block_ns.saturating_mul(MIN_BLOCKS);
         let duration = if min_ns > plan.host_duration_ns(work) {
             format!(" and duration = \"{}\"", show_duration(min_ns))

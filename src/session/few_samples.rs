@@ -3,7 +3,9 @@
 
 use std::fmt;
 
-use crate::model::{Importance, Plan, PlanStarted, Turns, Work, WorkerSet, show_duration};
+use crate::model::{
+    Importance, Plan, PlanStarted, Turns, Work, WorkerSet, rounded_up, show_duration,
+};
 use crate::report::listed;
 use crate::stats::HEADLINE_QUANTILE;
 use crate::workload::{self, Pool, Request};
@@ -74,7 +76,7 @@ fn few_samples(work: &Work, set: &WorkerSet, pool: &Pool, plan: &Plan) -> Option
     let is_alone = work.sets.len() == 1;
     let place = if is_alone { work.label() } else { format!("{}, {}", work.label(), set.name) };
     // To a tenth of a second: the limit is one of a machine without any other load.
-    let needed_ns = (needed / per_s * 10.0).ceil() as u64 * 100_000_000;
+    let needed_ns = rounded_up((needed / per_s * 10.0).ceil() as u64 * 100_000_000);
     let few = FewSamples { place, metrics, samples: samples as u64, active_ns, needed_ns };
     (samples < needed && !few.metrics.is_empty()).then_some(few)
 }

@@ -110,7 +110,7 @@ pub use turns::Turns;
 pub use twin::testing as twin_testing;
 pub use twin::{COSTS, Cost, Spread, TWIN_VERSION, Twin, TwinError, TwinTopology};
 pub use value::{
-    AUTO, Field, Kind, OFF, Params, Raw, Value, ValueError, duration_ns, fields, show_bytes,
-    show_duration, size_bytes, times,
+    AUTO, Field, Kind, OFF, Params, Raw, Value, ValueError, duration_ns, fields, rounded_down,
+    rounded_up, show_bytes, show_duration, size_bytes, times,
 };
 pub use word_enum::words;

@@ -519,6 +519,21 @@ pub fn times(count: u64) -> String {
     if count == 1 { "once".to_string() } else { format!("{count} times") }
 }
 
+/// The nearest time that is no shorter, in two digits as a person writes one: 2501250us is 2600ms.
+pub fn rounded_up(ns: u64) -> u64 {
+    let step = step_of_two_digits(ns);
+    ns.div_ceil(step).saturating_mul(step)
+}
+
+/// As [`rounded_up`], no longer.
+pub fn rounded_down(ns: u64) -> u64 {
+    ns - ns % step_of_two_digits(ns)
+}
+
+fn step_of_two_digits(ns: u64) -> u64 {
+    10u64.pow(ns.max(1).ilog10().saturating_sub(1))
+}
+
 pub fn show_bytes(bytes: u64) -> String {
     exact(bytes, &[("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)], "B")
 }
@@ -535,6 +550,21 @@ fn exact(value: u64, units: &[(&str, u64)], smallest: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn suggested_times_have_two_digits() {
+        for (ns, up, down) in [
+            (2_501_250_000, "2600ms", "2500ms"),
+            (2_500_000_000, "2500ms", "2500ms"),
+            (999_999_999, "1s", "990ms"),
+            (60_000_000_001, "61s", "1min"),
+            (7, "7ns", "7ns"),
+            (0, "0ns", "0ns"),
+        ] {
+            let shown = [rounded_up(ns), rounded_down(ns)].map(show_duration);
+            assert_eq!(shown, [up, down], "{ns}");
+        }
+    }
 
     #[test]
     fn durations_need_a_unit_and_stay_exact() {
