@@ -57,13 +57,39 @@ impl Store {
     /// Opens what is there, for reports. An older format is brought up to date, nothing else is
     /// changed.
     pub fn open_read_only(path: &Path) -> Result<Store, StoreError> {
-        Store::over(open::for_reading(path)?)
+        Store::over(open::for_reading(path)?)?.only_read()
     }
 
     /// Opens a database from elsewhere, to take what it has: nothing of it is changed, and nothing that is
     /// not a table of ours is in it.
     pub fn open_foreign(path: &Path) -> Result<Store, StoreError> {
-        Store::over(open::for_import(path)?)
+        Store::over(open::for_import(path)?)?.only_read()
+    }
+
+    /// Removes the file of a store that was made in vain: nothing is in it, and nobody else has it open.
+    pub fn remove_empty(path: &Path) -> Result<(), StoreError> {
+        let store = match Store::open_read_only(path) {
+            Err(StoreError::Missing { .. }) => return Ok(()),
+            store => store?,
+        };
+        let is_empty = store.plan_heads()?.is_empty() && store.score_heads()?.is_empty();
+        if !is_empty || store.has_damage() {
+            return Ok(());
+        }
+        let path = store.path.clone();
+        // The last connection to a store takes the journal with it.
+        drop(store);
+        if open::is_without(&path, "-shm") {
+            std::fs::remove_file(&path).map_err(StoreError::io("remove", &path))?;
+        }
+        Ok(())
+    }
+
+    /// The connection may be one that could write: it has to remove the journal that reading makes.
+    fn only_read(self) -> Result<Store, StoreError> {
+        let refused = self.conn.pragma_update(None, "query_only", true);
+        refused.map_err(|error| Fault::from(error).at("open", &self.path))?;
+        Ok(self)
     }
 
     /// `sink` gets, once each, what is left out of what is read because it is damaged, and whether another tool

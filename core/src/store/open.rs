@@ -59,7 +59,7 @@ pub(super) fn for_reading(path: &Path) -> Result<(Connection, PathBuf), StoreErr
     }
     identify(&path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let mut conn = connect(&path, "?mode=ro", flags)?;
+    let mut conn = reader(&path)?;
     let mut found = pragma(&conn, "user_version");
     // A killed writer left a change half done, which only a writer takes back.
     if found.is_err() && !is_without(&path, ROLLBACK_JOURNAL) && for_writing(&path).is_ok() {
@@ -98,10 +98,9 @@ pub(super) fn for_import(path: &Path) -> Result<(Connection, PathBuf), StoreErro
     }
     identify(&path)?;
     let at = |fault: Fault| fault.at("read the database", &path);
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let mut conn = connect(&path, "?mode=ro", flags)?;
+    let mut conn = reader(&path)?;
     if distrust(&conn).is_err() && journal_is_empty(&path) {
-        conn = connect(&path, "?immutable=1", flags)?;
+        conn = connect(&path, "?immutable=1", OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     }
     distrust(&conn).map_err(|error| at(error.into()))?;
     let found = pragma(&conn, "user_version").map_err(|error| at(error.into()))?;
@@ -117,6 +116,16 @@ pub(super) fn for_import(path: &Path) -> Result<(Connection, PathBuf), StoreErro
         return Err(StoreError::Foreign { path, why });
     }
     Ok((conn, path))
+}
+
+/// A connection that changes nothing. To read a WAL database SQLite makes its journal and the journal's index, and only
+/// a connection that may write removes them at its end: so one that finds none is such a one.
+fn reader(path: &Path) -> Result<Connection, StoreError> {
+    if !is_without(path, "-shm") || !journal_is_empty(path) {
+        return connect(path, "?mode=ro", OpenFlags::SQLITE_OPEN_READ_ONLY);
+    }
+    let conn = connect(path, "?mode=rw", OpenFlags::SQLITE_OPEN_READ_WRITE);
+    conn.or_else(|_| connect(path, "?mode=ro", OpenFlags::SQLITE_OPEN_READ_ONLY))
 }
 
 fn distrust(conn: &Connection) -> rusqlite::Result<()> {
@@ -225,7 +234,7 @@ fn journal_is_empty(path: &Path) -> bool {
     is_without(path, "-wal") && is_without(path, ROLLBACK_JOURNAL)
 }
 
-fn is_without(path: &Path, journal: &str) -> bool {
+pub(super) fn is_without(path: &Path, journal: &str) -> bool {
     let mut name = path.as_os_str().to_os_string();
     name.push(journal);
     fs::metadata(name).map_or(true, |file| file.len() == 0)

@@ -99,7 +99,7 @@ impl Table {
                 None => Some(value),
             };
             if let Some(value) = misfit {
-                return Err(failed(&self.path, format!("{value:?} does not fit its column")));
+                return Err(Fault::Damaged(format!("{value:?} does not fit its column")));
             }
         }
         if columns.next().is_some() {
