@@ -41,22 +41,28 @@ pub enum Claim {
 }
 
 impl Claim {
-    /// The words in a plan.
-    pub const WORDS: &'static [&'static str] =
-        &["better", "worse", "same", "not-better", "not-worse", "more", "less"];
-    /// The claims of these words.
-    const NAMED: [Claim; Claim::WORDS.len()] = [
-        Claim::Better,
-        Claim::Worse,
-        Claim::Same,
-        Claim::NotBetter,
-        Claim::NotWorse,
-        Claim::More,
-        Claim::Less,
+    /// The claims that a plan makes by a word.
+    const NAMED: [(&str, Claim); 7] = [
+        ("better", Claim::Better),
+        ("worse", Claim::Worse),
+        ("same", Claim::Same),
+        ("not-better", Claim::NotBetter),
+        ("not-worse", Claim::NotWorse),
+        ("more", Claim::More),
+        ("less", Claim::Less),
     ];
+    /// These words.
+    pub const WORDS: &'static [&'static str] = &{
+        let (mut words, mut at) = ([""; Claim::NAMED.len()], 0);
+        while at < words.len() {
+            words[at] = Claim::NAMED[at].0;
+            at += 1;
+        }
+        words
+    };
 
     pub fn from_word(word: &str) -> Option<Claim> {
-        Claim::WORDS.iter().position(|own| *own == word).map(|at| Claim::NAMED[at])
+        Claim::NAMED.into_iter().find(|(own, _)| *own == word).map(|(_, claim)| claim)
     }
 
     /// Whether the claim makes sense for a metric of this direction: more of a counter is neither better
@@ -108,8 +114,8 @@ impl Claim {
 impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Claim::Ratio { from, to } = self else {
-            let at = Claim::NAMED.iter().position(|own| own == self);
-            return f.write_str(at.map_or("", |at| Claim::WORDS[at]));
+            let named = Claim::NAMED.iter().find(|(_, claim)| claim == self);
+            return f.write_str(named.map_or("", |(word, _)| word));
         };
         match (from, to) {
             (Some(from), Some(to)) => write!(f, "{from}x to {to}x"),
