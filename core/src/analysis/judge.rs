@@ -212,6 +212,9 @@ impl PlanFacts {
     }
 }
 
+/// A plan that names no machine measures this one for it.
+const MACHINE_NS: u64 = 30_000_000_000;
+
 /// Programs may need files that no guest has, and nobody knows how long they take there.
 fn has_programs(plan: &SampledPlan) -> bool {
     let mut sets = plan.plan.works.iter().flat_map(|work| &work.sets);
@@ -231,8 +234,10 @@ fn in_lab_ns(plan: &SampledPlan) -> Option<u64> {
     // Works with durations of their own there are long where they cost little: the host's say more.
     let round_ns = plan.plan.run_times_ns().map(run_ns).fold(0, u64::saturating_add);
     let seeds_ns = round_ns.saturating_mul(runs).saturating_mul(plan.plan.lab.seeds.into());
+    let machine_ns = if plan.plan.lab.model.twin.is_none() { MACHINE_NS } else { 0 };
     // More seeds are added until the budget ends.
-    Some(seeds_ns.max(budget_ns.filter(|_| *until_decided).unwrap_or(0)))
+    let budget_ns = budget_ns.filter(|_| *until_decided).unwrap_or(0);
+    Some(seeds_ns.max(budget_ns).saturating_add(machine_ns))
 }
 
 /// The time in which a session measured, without the pauses between them: one that resumed the plan began with
@@ -455,13 +460,13 @@ impl Judging<'_> {
         let rows = rows.filter(|row| is_judged(row));
         let mut used = Vec::new();
         for ((row, judged), floor) in rows.zip(judged).zip(floor_plans) {
+            // It keeps its place in the family, so the error rate of the others is what it was.
+            let judged = often_unknown(row, side).map_or(judged, Judged::without_effect);
             if !matches!(judged.verdict, Verdict::Unjudged(_)) {
                 used.extend(floor.map(|plan| (plan.started_unix_ns, plan.id.clone())));
             }
             row.cells[side].judged = Some(judged);
         }
-            // It keeps its place in the family, so the error rate of the others is what it was.
-            let judged = often_unknown(row, side).map_or(judged, Judged::without_effect);
         if self.pairing == Pairing::WithinRounds && self.looks.is_none() {
             let all =
                 works.iter_mut().flat_map(|work| &mut work.sets).flat_map(|set| &mut set.rows);
@@ -471,11 +476,6 @@ impl Judging<'_> {
     }
 }
 
-/// Adds to the rounds that a verdict needs those that will have no pair, as some of these had none.
-fn count_lone_rounds(row: &mut Row, side: usize) {
-    let [pairs, made] = row.rounds(side);
-    if let Some(Judged { verdict: Verdict::Inconclusive { rounds, .. }, .. }) =
-        &mut row.cells[side].judged
 /// A side may lack values in this part of its runs.
 const MAX_LACKING: f64 = 0.5;
 /// A side may lack them in this part more of its runs than the other, and in this number of runs more at any rate.
@@ -495,6 +495,11 @@ fn often_unknown(row: &Row, side: usize) -> Option<NoEffect> {
     is_often.then_some(NoEffect::OftenUnknown { lacking, runs })
 }
 
+/// Adds to the rounds that a verdict needs those that will have no pair, as some of these had none.
+fn count_lone_rounds(row: &mut Row, side: usize) {
+    let [pairs, made] = row.rounds(side);
+    if let Some(Judged { verdict: Verdict::Inconclusive { rounds, .. }, .. }) =
+        &mut row.cells[side].judged
     {
         *rounds = rounds.of_made(pairs, made);
     }

@@ -173,12 +173,12 @@ fn a_plan_of_a_host_has_the_time_that_the_lab_takes_for_it() {
         let found = analysed(std::slice::from_ref(plan), &["default", "batch"]);
         found.plans[0].in_lab_ns.map(|ns| ns / 1_000_000_000)
     };
-    // Two cells, runs of 5 s and a second of warm-up.
-    assert_eq!(time_s(&plan), Some(16 * 42 + 8));
+    // Two cells, runs of 5 s and a second of warm-up, and the machine is measured.
+    assert_eq!(time_s(&plan), Some(16 * 42 + 8 + 30));
     plan.plan.measure.budget_ns = Some(3_600_000_000_000);
-    assert_eq!(time_s(&plan), Some(680), "rounds are fixed");
+    assert_eq!(time_s(&plan), Some(710), "rounds are fixed");
     plan.plan.measure.until_decided = true;
-    assert_eq!(time_s(&plan), Some(3_600));
+    assert_eq!(time_s(&plan), Some(3_630));
     let aa = SampledPlan { plan: Plan { aa: true, ..plan.plan.clone() }, ..plan.clone() };
     assert_eq!(time_s(&aa), None, "equal variants are equal to the bit in the lab");
     let mut program = plan.clone();
