@@ -173,8 +173,8 @@ fn plain(text: &str, columns: usize) -> String {
     for block in blocks(text) {
         match block {
             Block::Heading { text, .. } => lines.push(text.replace('`', "")),
-            Block::Code(code) => {
-                lines.extend(code.iter().map(|line| format!("  {line}").trim_end().to_string()));
+            Block::Code(lines_of_code) => {
+                lines.extend(lines_of_code.iter().flat_map(|line| code(line, columns)));
             }
             Block::Table(rows) => lines.extend(table(&rows, columns)),
             Block::Item { mark, text } => lines.extend(item(mark, &without_links(&text), columns)),
@@ -184,6 +184,19 @@ fn plain(text: &str, columns: usize) -> String {
     }
     lines.dedup_by(|next, line| next.is_empty() && line.is_empty());
     lines.join("\n").trim_end().to_string() + "\n"
+}
+
+/// A comment without room behind its code stands above it.
+fn code(line: &str, columns: usize) -> Vec<String> {
+    let line = format!("  {line}").trim_end().to_string();
+    match line.rsplit_once(" # ") {
+        Some((code, comment)) if line.chars().count() > columns && !code.trim().is_empty() => {
+            let above = wrap(comment, columns.saturating_sub(4));
+            let above = above.into_iter().map(|text| format!("  # {text}"));
+            above.chain([code.trim_end().to_string()]).collect()
+        }
+        _ => vec![line],
+    }
 }
 
 /// The lines below the first are indented by the mark.
@@ -265,6 +278,13 @@ mod tests {
     }
 
     #[test]
+    fn a_comment_stands_above_code_behind_which_it_has_no_room() {
+        let text = "```\nrun it   # now and here\n\n```\n";
+        assert_eq!(plain(text, 40), "  run it   # now and here\n");
+        assert_eq!(plain(text, 16), "  # now and here\n  run it\n");
+    }
+
+    #[test]
     fn a_table_has_columns_or_an_item_for_each_row_with_the_names_of_its_cells() {
         let text = "| | never | later |\n|---|---|---|\n| [web](lab.md) | 1 | |\n| | 3 | 4 |\n";
         let blank = " ".repeat(25);
@@ -298,6 +318,8 @@ mod tests {
             let shown = plain(first_section(text).0, 80);
             assert!(shown.lines().count() > 4, "{name}: {shown}");
             assert!(!shown.contains("]("), "{name}: {shown}");
+            let wide = shown.lines().find(|line| line.chars().count() > 80);
+            assert_eq!(wide, None, "{name}");
         }
     }
 }
