@@ -940,3 +940,50 @@ fn what_the_lab_keeps_is_listed_and_removed() {
     let said = home.says(3, "cache");
     assert!(said.contains("machines: Not a directory") && said.contains("hint: "), "{said}");
 }
+
+/// SQLite makes a journal where it reads, which only a connection that may write removes.
+#[test]
+fn reading_a_store_leaves_nothing_next_to_it() {
+    let home = Home::new();
+    home.ok("run smoke -q --backend null --rounds 1 --db own.db");
+    for words in ["list runs", "report all,backend=null", "export", "import own.db"] {
+        let db = if words.starts_with("import") { "other.db" } else { "own.db" };
+        home.ok(format!("{words} --db {db}"));
+        for left in ["own.db-wal", "own.db-shm"] {
+            assert!(!home.at(left).exists(), "{words}: {left}");
+        }
+    }
+}
+
+#[test]
+fn a_list_of_nothing_names_the_command_that_makes_such_entries() {
+    let home = Home::new();
+    for (list, makes) in [("hunts", "hunt"), ("scores", "score --save -- COMMAND"), ("runs", "run")]
+    {
+        let said = home.says(3, format!("list {list}"));
+        let hint = said.lines().last().unwrap_or_default();
+        assert!(hint.ends_with(&format!("schedlab {makes}")), "{list}: {said}");
+    }
+}
+
+#[test]
+fn a_hunt_says_what_it_does_once_its_kernel_is_there() {
+    let home = Home::new();
+    let said = home.says(2, "hunt --kernel ./nosuch --output here");
+    assert!(said.starts_with("error: ") && !home.at("here").exists(), "{said}");
+}
+
+#[test]
+fn a_stored_plan_that_runs_again_keeps_its_title() {
+    let plan = "schema = 1\n[measure]\nduration = \"1s\"\n[[workload]]\nuse = \"spin\"\n";
+    let home = Home::with_plan(plan);
+    home.ok("run plan.toml -q --backend null --rounds 1");
+    let first = home.listed().remove(0);
+    home.ok(format!("run plan={first} -q --backend null --rounds 1"));
+    let titles: Vec<_> = home
+        .events("")
+        .iter()
+        .filter_map(|event| Some(event["plan"]["title"].as_str()?.to_string()))
+        .collect();
+    assert_eq!(titles, ["plan", "plan"]);
+}

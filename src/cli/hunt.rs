@@ -115,9 +115,9 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
         runs: 0,
         failed: 0,
     };
-    // Nothing is known of a kernel that is not in the cache.
-    let found: Vec<_> = names.iter().map(|name| kernel::find(name)).collect();
-    let all_have = |has: fn(&Kernel) -> bool| found.iter().all(|own| own.as_ref().is_ok_and(has));
+    let found = names.iter().map(|name| kernel::find(name)).collect::<Result<Vec<_>, _>>();
+    let found = found.map_err(|error| Failure::from_advice(&error))?;
+    let all_have = |has: fn(&Kernel) -> bool| found.iter().all(has);
     let has_slices = all_have(|own| has_slices(&own.release));
     let has_clamps = all_have(|own| {
         own.configuration().is_some_and(|own| *own.setting("CONFIG_UCLAMP_TASK") == Setting::Yes)

@@ -199,9 +199,10 @@ fn selected<'a>(args: &ListArgs, heads: &'a [PlanHead]) -> Result<Vec<&'a PlanHe
 }
 
 fn scores(args: &ListArgs) -> Result<String, Failure> {
-    let heads = args.db.open_read_only()?.score_heads()?;
+    const MAKES: &str = "score --save -- COMMAND";
+    let heads = args.db.open_read_only_for(MAKES)?.score_heads()?;
     if heads.is_empty() {
-        let command = args.db.command("score --save -- COMMAND");
+        let command = args.db.command(MAKES);
         terminal::message(&format!("no score is stored yet: {command}"));
         return Ok(String::new());
     }
@@ -217,7 +218,7 @@ fn scores(args: &ListArgs) -> Result<String, Failure> {
 
 /// The stored plans that are cases, each with the note about it.
 fn hunts(args: &ListArgs) -> Result<String, Failure> {
-    let store = args.db.open_read_only()?;
+    let store = args.db.open_read_only_for("hunt")?;
     let heads = store.plan_heads()?;
     let digits = id_length(&heads);
     let is_case = |head: &&PlanHead| head.tags.iter().any(|tag| tag == hunt_store::TAG);

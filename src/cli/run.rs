@@ -164,15 +164,12 @@ impl RunArgs {
                 let text = format!("the plan `{}` and a command", clean(plan));
                 Err(Failure::usage(text, "one of them: schedlab run -- COMMAND"))
             }
-            (None, Some(plan)) if self.command.has_variants() => {
+            (None, plan) if self.command.has_variants() => {
+                let plan = plan.as_deref().unwrap_or(session::DEFAULT_PLAN);
                 let read = session::load_or_stored(plan, &self.db)?;
                 let name = format!("{} with --variant", read.name);
                 let text = self.command.added_to(&read.text)?;
                 Ok(PlanSource::Text(PlanText { name, text, ..read }))
-            }
-            (None, None) if self.command.has_variants() => {
-                let text = "--variant: neither a plan nor a command";
-                Err(Failure::usage(text, "schedlab run plan.toml --variant batch:policy=batch"))
             }
             (None, Some(plan)) => Ok(PlanSource::Named(plan.clone())),
             (None, None) => Ok(PlanSource::default()),

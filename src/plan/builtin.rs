@@ -10,12 +10,26 @@ pub struct Builtin {
 impl Builtin {
     /// For lists: empty where it has none.
     pub fn title(&self) -> String {
-        #[derive(Default, serde::Deserialize)]
-        struct Titled {
-            #[serde(default)]
-            title: String,
-        }
-        toml::from_str::<Titled>(self.text).unwrap_or_default().title
+        own_title(self.text).unwrap_or_default()
+    }
+}
+
+/// The title in a plan's text, empty where it has none; `None`: the text is no TOML.
+fn own_title(text: &str) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Titled {
+        #[serde(default)]
+        title: String,
+    }
+    toml::from_str::<Titled>(text).ok().map(|own| own.title)
+}
+
+/// The text with a title, if it has none: one that is named by a file is not there where the text has no file.
+pub fn with_title(text: String, title: &str) -> String {
+    if own_title(&text).is_some_and(|own| own.is_empty()) {
+        format!("title = {}\n{text}", toml::Value::from(title))
+    } else {
+        text
     }
 }
 

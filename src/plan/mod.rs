@@ -42,7 +42,9 @@ mod variants;
 
 use crate::model::{Lab, Measure, Plan, ProbeSpec, Raw, Topology, Twin, Value, ValueError};
 
-pub use builtin::{Builtin, builtin, builtins, cases, embedded, findings, is_of_kernels};
+pub use builtin::{
+    Builtin, builtin, builtins, cases, embedded, findings, is_of_kernels, with_title,
+};
 pub use captured::{
     Asked, Captured, Fit, Likeness, MIN_KEPT, Settings, captured, replayed,
     score as likeness_score, worst_role,

@@ -147,6 +147,16 @@ impl Database {
         self.opened(Store::open_read_only(&self.path()?))
     }
 
+    /// As [`Database::open_read_only`]; where nothing is stored the hint is the command that makes what is asked for.
+    pub fn open_read_only_for(&self, makes: &str) -> Result<Store, SessionError> {
+        self.open_read_only().map_err(|error| match error {
+            SessionError::Store(missing @ StoreError::Missing { .. }) => {
+                SessionError::here(missing.to_string(), self.command(makes))
+            }
+            other => other,
+        })
+    }
+
     /// With its damage reported. A named file that cannot be opened is as any other; one that is not
     /// there only has nothing yet.
     fn opened(&self, store: Result<Store, StoreError>) -> Result<Store, SessionError> {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use crate::analysis;
-use crate::model::{Plan, Topology, clean, clean_path};
+use crate::model::{Plan, PlanHead, Topology, clean, clean_path};
 use crate::plan;
 use crate::sys::remedy;
 use crate::workload;
@@ -74,8 +74,9 @@ fn load_wanted(named: &str, wanted: Wanted, db: &Database) -> Result<PlanText, S
         return load_named(named, wanted);
     }
     let store = db.open_read_only()?;
-    let id = db.plan(named, &store.plan_heads()?)?.id.clone();
-    let text = store.source(&id)?;
+    let heads = store.plan_heads()?;
+    let PlanHead { id, title, .. } = db.plan(named, &heads)?;
+    let text = plan::with_title(store.source(id)?, title);
     Ok(PlanText::new(format!("plan={id}"), text))
 }
 

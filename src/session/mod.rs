@@ -44,6 +44,8 @@ pub use names::unknown_name;
 pub use notice::{Leftover, Notice};
 pub use prepare::{Preparation, check, plan_text, prepare, set_seeds};
 pub use prepared::Prepared;
-pub use request::{FleetRequest, LabRequest, MeasureRequest, PlanSource, Purpose, Request, SLURM};
+pub use request::{
+    DEFAULT_PLAN, FleetRequest, LabRequest, MeasureRequest, PlanSource, Purpose, Request, SLURM,
+};
 pub use text_file::read_text;
 pub use watched::{WatchRequest, WatchedRun, Watcher};

@@ -54,9 +54,12 @@ pub enum PlanSource {
     Stored(Option<String>),
 }
 
+/// The plan of a user who names none.
+pub const DEFAULT_PLAN: &str = "quick";
+
 impl Default for PlanSource {
     fn default() -> PlanSource {
-        PlanSource::Named("quick".to_string())
+        PlanSource::Named(DEFAULT_PLAN.to_string())
     }
 }
 
