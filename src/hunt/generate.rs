@@ -16,7 +16,7 @@ const MAX_COUNT: u32 = 6;
 const MAX_FORKING: u32 = 2;
 /// Cgroups of a case, without those that hold them: a plan of 16 cases has at most 64 with them.
 const MAX_GROUPS: usize = 3;
-const WEIGHTS: [u32; 4] = [1, 25, 400, 10_000];
+const WEIGHTS: [u32; 8] = [1, 7, 25, 60, 150, 400, 1500, 10_000];
 /// In percent of a CPU.
 const LIMITS: [u32; 2] = [50, 150];
 /// One that is shorter than the kernel's own, and one that is longer than its tick.
@@ -45,6 +45,25 @@ pub struct Generator {
 struct Common {
     groups: Vec<Group>,
     cpus: Vec<Option<CpuSet>>,
+    mix: Mix,
+}
+
+/// How many sets of a case are of a kind, but for the first one, which never sleeps. Each case has its own: faults that
+/// need several sets alike are rare where each set is drawn by itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Mix {
+    in_cgroups: Part,
+    /// On CPUs that they have in common.
+    together: Part,
+    /// With a load that sleeps or yields.
+    restless: Part,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Part {
+    None,
+    Half,
+    All,
 }
 
 /// A case that came near the bound of a rule.
@@ -130,7 +149,8 @@ impl Generator {
         if self.below(2) == 0 {
             groups[1].outer = groups[0].outer;
         }
-        let common = Common { groups: groups.to_vec(), cpus: vec![self.cpus(), self.cpus()] };
+        let cpus = vec![self.cpus(), self.cpus()];
+        let common = Common { groups: groups.to_vec(), cpus, mix: self.mix() };
         let sets = (0..count).map(|at| self.tasks(at == 0, &common)).collect();
         let offline = (self.below(5) == 0).then(|| self.offline());
         self.allowed(Case { sets, offline })
@@ -143,7 +163,8 @@ impl Generator {
         let mut groups: Vec<Group> = case.sets.iter().filter_map(|set| set.cgroup).collect();
         groups.push(self.group());
         let cpus = case.sets.iter().map(|set| set.cpus.clone()).collect();
-        let other = self.tasks(at == 0, &Common { groups, cpus });
+        let mix = self.mix();
+        let other = self.tasks(at == 0, &Common { groups, cpus, mix });
         let sets = case.sets.len();
         let set = &mut case.sets[at];
         match self.below(14) {
@@ -164,17 +185,8 @@ impl Generator {
     /// The first set is there all the time: a rule needs somebody to look at.
     fn tasks(&mut self, is_first: bool, common: &Common) -> Tasks {
         let is_plain = |own: &mut Generator, one_in: u32| own.below(one_in) > 0;
-        let load = match self.below(20) {
-            0 | 1 if !is_first => Load::Burnwait,
-            2..=5 if !is_first => Load::Nap,
-            6 if !is_first => Load::Barrier,
-            7 if !is_first => Load::Yield,
-            8 if !is_first => Load::Lock,
-            9 if !is_first => Load::InheritingLock,
-            10 | 11 if !is_first => Load::Chain,
-            12 if !is_first => Load::Fork,
-            _ => Load::Spin,
-        };
+        let is_restless = !is_first && self.is_in(common.mix.restless);
+        let load = if is_restless { self.restless_load() } else { Load::Spin };
         let nice = if is_plain(self, 5) { 0 } else { self.nice() };
         let policy = if is_plain(self, 6) {
             Policy::Other
@@ -193,14 +205,42 @@ impl Generator {
         let at_ms = if is_first || is_plain(self, 3) { 0 } else { 100 * (1 + self.below(4)) };
         let for_ms = (!is_first && !is_plain(self, 3))
             .then(|| (100 * (3 + self.below(6))).min(DURATION_MS - at_ms));
-        let cgroup = (self.below(2) == 0).then(|| self.one_of(&common.groups));
+        let is_in_cgroup = self.is_in(common.mix.in_cgroups);
+        let cgroup = is_in_cgroup.then(|| self.one_of(&common.groups));
         let count = 1 + self.below(MAX_COUNT);
-        let cpus = match self.below(2) {
-            0 => common.cpus[self.below(common.cpus.len() as u32) as usize].clone(),
-            _ => self.cpus(),
+        let cpus = if self.is_in(common.mix.together) {
+            common.cpus[self.below(common.cpus.len() as u32) as usize].clone()
+        } else {
+            self.cpus()
         };
         let change = (!is_plain(self, 4)).then(|| self.change(&cpus));
         Tasks { load, count, cpus, nice, policy, slice_us, clamp, at_ms, for_ms, cgroup, change }
+    }
+
+    fn restless_load(&mut self) -> Load {
+        match self.below(13) {
+            0 | 1 => Load::Burnwait,
+            2..=5 => Load::Nap,
+            6 => Load::Barrier,
+            7 => Load::Yield,
+            8 => Load::Lock,
+            9 => Load::InheritingLock,
+            10 | 11 => Load::Chain,
+            _ => Load::Fork,
+        }
+    }
+
+    fn mix(&mut self) -> Mix {
+        let mut part = || self.one_of(&[Part::None, Part::Half, Part::Half, Part::All]);
+        Mix { in_cgroups: part(), together: part(), restless: part() }
+    }
+
+    fn is_in(&mut self, part: Part) -> bool {
+        match part {
+            Part::None => false,
+            Part::Half => self.below(2) == 0,
+            Part::All => true,
+        }
     }
 
     fn group(&mut self) -> Group {
@@ -396,9 +436,36 @@ mod tests {
         }
     }
 
+    /// Each set for itself would give an eighth of them.
+    #[test]
+    fn a_quarter_of_large_cases_have_later_sets_all_alike_and_another_quarter_none() {
+        let mut generator = Generator::new(5, 0, MACHINE);
+        let cases = (0..4000).map(|_| generator.drawn()).filter(|case| case.sets.len() == 4);
+        let cases: Vec<Case> = cases.collect();
+        let is_grouped = |set: &Tasks| set.cgroup.is_some() || set.policy == Policy::Fifo;
+        let is_restless = |set: &Tasks| set.load != Load::Spin;
+        for (name, is_alike) in
+            [("in cgroups", &is_grouped as &dyn Fn(&Tasks) -> bool), ("restless", &is_restless)]
+        {
+            let later = |alike: usize| {
+                let own = |case: &&Case| case.sets[1..].iter().filter(|set| is_alike(set)).count();
+                cases.iter().filter(|case| own(case) == alike).count()
+            };
+            for alike in [0, 3] {
+                assert!(4 * later(alike) > cases.len(), "{name}: {} with {alike}", later(alike));
+            }
+        }
+        let weights: BTreeSet<u32> = cases
+            .iter()
+            .flat_map(|case| &case.sets)
+            .filter_map(|set| set.cgroup.and_then(|own| own.weight))
+            .collect();
+        assert!(weights.into_iter().eq(WEIGHTS));
+    }
+
     #[test]
     fn every_case_is_a_plan() {
-        for part in cases(3).chunks(60) {
+        for part in cases(3).chunks(16) {
             let scx = Some("./a \"b\"");
             let target = Target { kernel: "debian:6.18", scx, place: Place::new(MACHINE) };
             let text = plan_text(&target, "a \"title\"", part, 1, 2);
