@@ -48,14 +48,14 @@ struct Common {
     mix: Mix,
 }
 
-/// How many sets of a case are of a kind, but for the first one, which never sleeps. Each case has its own: faults that
-/// need several sets alike are rare where each set is drawn by itself.
+/// How many sets of a case are of a kind. Each case has its own mix: several sets alike are rare where each is drawn by
+/// itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Mix {
     in_cgroups: Part,
     /// On CPUs that they have in common.
     together: Part,
-    /// With a load that sleeps or yields.
+    /// With a load that sleeps or yields, which the first set never has.
     restless: Part,
 }
 
