@@ -375,20 +375,3 @@ fn packed_files_are_taken_and_cut_ones_are_named() {
         assert!(said.contains("is the file complete?"), "{length}: {said}");
     }
 }
-
-#[test]
-fn an_import_that_fails_leaves_no_store() {
-    let home = Home::new();
-    home.write("wrong.jsonl", "{\"event\": \"nothing\"}\n");
-    home.write("cut.jsonl", "{\"event\"");
-    for words in ["import wrong.jsonl", "import cut.jsonl", "import wrong.jsonl cut.jsonl"] {
-        let said = home.both(None, format!("{words} --db new.db"));
-        let left = std::fs::read_dir(home.path()).unwrap().map(|file| file.unwrap().file_name());
-        let left: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with("new")).collect();
-        assert!(said.contains("error: ") && left.is_empty(), "{words}: {left:?} {said}");
-    }
-    // One that is there stays.
-    home.ok("run smoke -q --backend null --rounds 1 --db new.db");
-    home.says(2, "import cut.jsonl --db new.db");
-    assert!(home.ok("list runs --db new.db").contains("null"));
-}

@@ -22,7 +22,8 @@ const MAX_TITLE_CHARS: usize = 200;
 
 #[derive(Args, Clone, Default)]
 pub struct CommandArgs {
-    /// NAME:KNOB=VALUE,... next to the plan's variants or `as-found`, the baseline; may be repeated
+    /// NAME:KNOB=VALUE,... next to the variants of the plan (without one: quick) or, of a command,
+    /// `as-found`; may be repeated
     #[arg(long, value_name = "VARIANT", conflicts_with = "resume")]
     variant: Vec<String>,
     /// {NAME} in its words is each of these, separated by commas; may be repeated

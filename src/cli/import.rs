@@ -33,19 +33,13 @@ pub struct ImportArgs {
 }
 
 pub fn run(args: &ImportArgs) -> Result<(), Failure> {
-    let path = args.db.path()?;
-    let was_there = path.exists();
-    let done = match args.files.as_slice() {
+    match args.files.as_slice() {
         [file] => import_one(file, &args.db),
         files => {
             let sources = files.iter().map(|file| source(file, &args.db));
-            sources.collect::<Result<_, _>>().and_then(|sources| store_all(sources, &args.db))
+            store_all(sources.collect::<Result<_, _>>()?, &args.db)
         }
-    };
-    if done.is_err() && !was_there {
-        Store::remove_empty(&path)?;
     }
-    done
 }
 
 /// The first bytes of a database.

@@ -1,6 +1,8 @@
 //! How the kernel balanced load while a case ran, in a sentence. Pure.
 //!
-//! Each pass of a CPU over one of its domains ends in one of five ways, which /proc/schedstat counts.
+//! Each pass of a CPU over one of its domains ends in one of five ways. /proc/schedstat counts all passes, and those that
+//! found balance, no busier group, no CPU in it, or a task that could not be moved; the rest moved tasks. It counts the tasks
+//! that came, too, but those that another CPU pushed stand at domains and kinds of idleness of their own.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -26,7 +28,7 @@ impl Passes {
         self.no_queue += own.lb_nobusyq;
         self.left += own.lb_balanced.saturating_sub(own.lb_nobusyg + own.lb_nobusyq);
         self.failed += own.lb_failed;
-        self.moved += own.lb_gained;
+        self.moved += own.lb_count.saturating_sub(own.lb_balanced + own.lb_failed);
     }
 
     /// How they ended, the most frequent end first: `no busier group 12 times, no task given once`.
@@ -36,7 +38,7 @@ impl Passes {
             (self.no_queue, "no CPU with a task to give"),
             (self.left, "another CPU's turn or all tasks held there"),
             (self.failed, "no task given"),
-            (self.moved, "a task moved"),
+            (self.moved, "tasks moved"),
         ];
         ends.retain(|(count, _)| *count > 0);
         ends.sort_by_key(|(count, _)| Reverse(*count));
@@ -106,12 +108,12 @@ mod tests {
     #[test]
     fn each_pass_has_one_end() {
         let idle = Balance {
-            lb_count: 40,
+            lb_count: 41,
             lb_balanced: 30,
             lb_nobusyg: 20,
             lb_nobusyq: 3,
             lb_failed: 9,
-            lb_gained: 2,
+            lb_gained: 7,
             ..Balance::default()
         };
         let busy = Balance { lb_count: 5, lb_balanced: 5, lb_nobusyg: 5, ..Balance::default() };
@@ -122,16 +124,16 @@ mod tests {
         ];
         let own = passes(Some(1), &domains).unwrap();
         for part in [
-            "CPU 1, idle, looked for load 41 times among CPUs 0-1 in MC (no busier group 20 times, ",
+            "CPU 1, idle, looked for load 42 times among CPUs 0-1 in MC (no busier group 20 times, ",
             "no task given 9 times, ",
             "held there 8 times, ",
-            "to give 3 times, a task moved 2 times) and once among CPUs 0-3 (each time another CPU's turn",
+            "to give 3 times, tasks moved 2 times) and once among CPUs 0-3 (each time another CPU's turn",
         ] {
             assert!(own.contains(part), "{part}: {own}");
         }
         let all = passes(None, &domains).unwrap();
         assert!(
-            all.contains("looked for load 57 times in MC (no busier group 35 times, "),
+            all.contains("looked for load 58 times in MC (no busier group 35 times, "),
             "{all}"
         );
         assert!(all.contains(" and 6 times at level 1 (no busier group 5 times, "), "{all}");

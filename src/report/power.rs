@@ -12,7 +12,7 @@ use crate::model::show_duration;
 use crate::stats::Rounds;
 
 /// A spread from fewer ratios is known to a third, more or less.
-const FEW_RATIOS: usize = 10;
+const FEW_RATIOS: u32 = 10;
 
 /// `again`: the command that runs the plan, without its rounds. Fails only where `out` does.
 pub fn render(
@@ -173,7 +173,7 @@ fn notes(power: &Power, again: &str) -> Vec<String> {
             budget_for(power, power.planned_rounds),
         ));
     }
-    let few = power.rows().filter(|row| row.ratios < FEW_RATIOS).count();
+    let few = power.rows().filter(|row| row.ratios < FEW_RATIOS as usize).count();
     if few > 0 {
         notes.push(format!(
             "{} from fewer than {FEW_RATIOS} ratios may be off by a third; hint: {}",
@@ -192,14 +192,16 @@ fn notes(power: &Power, again: &str) -> Vec<String> {
     let floors = power.rows().map(|row| row.floor).filter(|floor| *floor >= power.difference);
     let floors: Vec<f64> = floors.collect();
     if let Some(largest) = floors.iter().copied().max_by(f64::total_cmp) {
-        let rounds = power.for_difference().map_or(String::new(), number);
+        let rounds = power.for_difference().map_or(FEW_RATIOS, |rounds| match rounds {
+            Rounds::Number(rounds) | Rounds::MoreThan(rounds) => rounds,
+        });
         notes.push(format!(
             "of {} the newest A/A plan, which compares equal variants, resolves no less than \
              {found} (up to {}), and smaller differences are called neither BETTER nor WORSE; \
              more A/A rounds resolve more: {}",
             counted(floors.len(), "metric"),
             floor_percent(largest),
-            noise(power, again, rounds.trim_start_matches('>')),
+            noise(power, again, rounds),
         ));
     }
     let missing = power.works.iter().filter(|work| work.rows.is_err()).count();
@@ -212,9 +214,9 @@ fn notes(power: &Power, again: &str) -> Vec<String> {
 }
 
 /// The command that measures the noise of the plan.
-pub fn noise(power: &Power, again: &str, rounds: impl Display) -> String {
+pub fn noise(power: &Power, again: &str, rounds: u32) -> String {
     let equal = if power.is_exact { "" } else { " --aa" };
-    format!("{again}{equal} --rounds {rounds}")
+    format!("{again}{equal} --rounds {rounds}{}", budget_for(power, rounds))
 }
 
 /// The option without which the plan's budget would end these rounds early.

@@ -58,7 +58,8 @@ impl Database {
 
     /// A command for a hint, on the same store: it works when it is pasted.
     pub fn command(&self, words: &str) -> String {
-        format!("schedlab {words}{}", self.words())
+        let (words, program) = words.split_at(words.find(" -- ").unwrap_or(words.len()));
+        format!("schedlab {words}{}{program}", self.words())
     }
 
     /// A side for each text; reports which plans `last`, `all` and variants alone pass over. `place` is the option

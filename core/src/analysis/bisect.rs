@@ -382,4 +382,17 @@ mod tests {
         });
         assert_eq!(why(few), "not measured: 12 samples");
     }
+
+    #[test]
+    fn a_commit_that_often_lacks_the_metric_is_neither_good_nor_bad() {
+        let mark = mark_of(|seed| [100.0 * noise(seed), 200.0 * noise(seed)]);
+        let mut plan = measured(|seed| [100.0 * noise(seed), 200.0 * noise(seed)]);
+        plan.runs
+            .iter_mut()
+            .filter(|run| run.key.cell == 1)
+            .take(3)
+            .for_each(|run| run.values.clear());
+        let why = NoEffect::OftenUnknown { lacking: [0, 3], runs: [10, 10] };
+        assert_eq!(mark.side(&analysis(plan)).err(), Some(NoSide::NotCompared(why)));
+    }
 }

@@ -13,6 +13,7 @@ use crate::stats::{
     interval_of_look, interval_of_mean, log_ratios, min_rounds,
 };
 
+use super::judge::often_unknown;
 use super::{Analysis, Cell, Note, Pairing, Row, takes_metric};
 
 words! {
@@ -207,14 +208,12 @@ fn rounds(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Option<R
 }
 
 fn outcome(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Outcome {
-    if is_all_zero(row, side) && nothing_was_done(row) {
+    let says_nothing = is_all_zero(row, side) && nothing_was_done(row);
+    if says_nothing || often_unknown(row, side).is_some() {
         return Outcome::Open;
     }
     if let Some(range) = claim.range() {
         let cells = [&row.cells[0], &row.cells[side]];
-        if cells[1].judged.is_some_and(|judged| judged.effect.is_err()) {
-            return Outcome::Open;
-        }
         return match (&analysis.method.looks, analysis.ratio(row, side)) {
             // Both are the same; what else they are of each other nobody knows.
             _ if is_all_zero(row, side) => {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::{
     Direction, Lab, Measure, Plan, PlanEnd, PlanHead, SampledPlan, SampledRun, Work,
 };
-use crate::stats::{self, Distance, Judged, NoEffect, Schedule, Verdict, shapes};
+use crate::stats::{self, Distance, Judged, NoEffect, Schedule, Unjudged, Verdict, shapes};
 
 use super::explain::with_switches_per_op;
 use super::fairness::fairness;
@@ -212,7 +212,7 @@ impl PlanFacts {
     }
 }
 
-/// A plan that names no machine measures this one for it.
+/// A plan that names no machine measures this one for it, unless a valid measurement is kept.
 const MACHINE_NS: u64 = 30_000_000_000;
 
 /// Programs may need files that no guest has, and nobody knows how long they take there.
@@ -373,9 +373,18 @@ fn looks(plans: &[SampledPlan], pairing: Pairing, rounds_done: Option<u32>) -> O
     Some(Looks { schedule, done: rounds_done.unwrap_or(all), has_ended })
 }
 
-/// The positions in the plan of works with a headline metric that is not decided.
+/// The positions in the plan of works with a headline metric that is not decided: more rounds may also have the values that
+/// too many lack so far.
 pub fn open_works(analysis: &Analysis, plan: &Plan) -> BTreeSet<usize> {
-    let is_open = |cell: &Cell| matches!(cell.verdict(), Some(Verdict::Inconclusive { .. }));
+    let is_open = |cell: &Cell| {
+        matches!(
+            cell.verdict(),
+            Some(
+                Verdict::Inconclusive { .. }
+                    | Verdict::Unjudged(Unjudged::NoEffect(NoEffect::OftenUnknown { .. }))
+            )
+        )
+    };
     let open = analysis.rows_of(Family::Headline);
     let open = open.filter(|(.., row)| row.cells.iter().any(is_open));
     let labels: BTreeSet<&str> = open.map(|(work, ..)| work.label.as_str()).collect();
@@ -484,7 +493,7 @@ const MAX_LACKING_BY_CHANCE: f64 = 1.0;
 
 /// Why the values of a row are those of survivors: a p99 that is unknown where tasks starved is known in rounds that
 /// went well.
-fn often_unknown(row: &Row, side: usize) -> Option<NoEffect> {
+pub(super) fn often_unknown(row: &Row, side: usize) -> Option<NoEffect> {
     let cells = [&row.cells[0], &row.cells[side]];
     let (lacking, runs) = (cells.map(|cell| cell.lacking), cells.map(|cell| cell.runs));
     let shares = cells.map(|cell| f64::from(cell.lacking) / f64::from(cell.runs.max(1)));

@@ -38,9 +38,9 @@ pub struct Power {
     pub difference: f64,
     /// The probability of finding it, for each metric separately.
     pub power: f64,
-    /// That the plan makes in its budget.
+    /// The rounds that the plan makes in its budget.
     pub rounds: u32,
-    /// Without a budget.
+    /// The same without a budget. A plan that is measured until it is decided is meant to end by its budget.
     pub planned_rounds: u32,
     /// `None` in the lab, too: a guest's clock is not that of a budget.
     pub budget_ns: Option<u64>,
@@ -161,8 +161,11 @@ pub fn power(
     let is_exact = planned.has_guests() && !planned.plan.lab.realtime;
     let (round_ns, planned_rounds) = (round_ns(&planned.plan), planned.plan.measure.rounds);
     let budget_ns = planned.plan.measure.budget_ns.filter(|_| !is_exact);
-    let fitting = budget_ns.map_or(u64::MAX, |ns| (ns / round_ns.max(1)).max(1));
+    // Guests have this number of seeds whatever the budget is.
+    let first = if planned.has_guests() { planned.plan.lab.seeds } else { 1 };
+    let fitting = budget_ns.map_or(u64::MAX, |ns| (ns / round_ns.max(1)).max(first.into()));
     let rounds = u64::from(planned_rounds).min(fitting) as u32;
+    let planned_rounds = if planned.plan.measure.until_decided { rounds } else { planned_rounds };
     let finds = smallest(&unit, rounds);
     let works = works.into_iter().map(|(key, spreads)| {
         let Spreads { metrics, by_differences, without_values } = spreads;

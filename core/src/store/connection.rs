@@ -66,25 +66,6 @@ impl Store {
         Store::over(open::for_import(path)?)?.only_read()
     }
 
-    /// Removes the file of a store that was made in vain: nothing is in it, and nobody else has it open.
-    pub fn remove_empty(path: &Path) -> Result<(), StoreError> {
-        let store = match Store::open_read_only(path) {
-            Err(StoreError::Missing { .. }) => return Ok(()),
-            store => store?,
-        };
-        let is_empty = store.plan_heads()?.is_empty() && store.score_heads()?.is_empty();
-        if !is_empty || store.has_damage() {
-            return Ok(());
-        }
-        let path = store.path.clone();
-        // The last connection to a store takes the journal with it.
-        drop(store);
-        if open::is_without(&path, "-shm") {
-            std::fs::remove_file(&path).map_err(StoreError::io("remove", &path))?;
-        }
-        Ok(())
-    }
-
     /// The connection may be one that could write: it has to remove the journal that reading makes.
     fn only_read(self) -> Result<Store, StoreError> {
         let refused = self.conn.pragma_update(None, "query_only", true);

@@ -119,9 +119,9 @@ pub(super) fn for_import(path: &Path) -> Result<(Connection, PathBuf), StoreErro
 }
 
 /// A connection that changes nothing. To read a WAL database SQLite makes its journal and the journal's index, and only
-/// a connection that may write removes them at its end: so one that finds none is such a one.
+/// a connection that may write removes them at its end: so one that finds an empty journal is such a one.
 fn reader(path: &Path) -> Result<Connection, StoreError> {
-    if !is_without(path, "-shm") || !journal_is_empty(path) {
+    if !journal_is_empty(path) {
         return connect(path, "?mode=ro", OpenFlags::SQLITE_OPEN_READ_ONLY);
     }
     let conn = connect(path, "?mode=rw", OpenFlags::SQLITE_OPEN_READ_WRITE);
@@ -234,8 +234,9 @@ fn journal_is_empty(path: &Path) -> bool {
     is_without(path, "-wal") && is_without(path, ROLLBACK_JOURNAL)
 }
 
-pub(super) fn is_without(path: &Path, journal: &str) -> bool {
-    let mut name = path.as_os_str().to_os_string();
+/// SQLite has the journal next to the file to which a link leads.
+fn is_without(path: &Path, journal: &str) -> bool {
+    let mut name = fs::canonicalize(path).unwrap_or_else(|_| path.into()).into_os_string();
     name.push(journal);
     fs::metadata(name).map_or(true, |file| file.len() == 0)
 }

@@ -1,6 +1,6 @@
 //! Outcomes of expectations on invented plans.
 
-use super::super::testing::{lose, of_variants, plan, rounds, run, work};
+use super::super::testing::{lose, of_variants, plan, rounds, run, run_of, work};
 use super::super::{Question, analyse};
 use super::*;
 use crate::model::{LookRule, SampledPlan};
@@ -335,4 +335,26 @@ fn rounds_that_lack_a_pair_are_counted_among_those_that_an_open_range_takes() {
         }
     };
     assert_eq!(of(8), 2 * of(0));
+}
+
+/// Values of the runs that went well decide nothing, also where they are 0.
+#[test]
+fn a_metric_that_many_runs_of_a_side_lack_decides_no_expectation() {
+    let range = Claim::Ratio { from: Some(0.5), to: Some(1.5) };
+    let claims = [Claim::Same, Claim::More, Claim::Less, Claim::NotWorse, range];
+    let expectations = claims.map(|claim| expect("wakeup_p99", claim));
+    for factors in [[0.0, 0.0], [1.0, 1.4]] {
+        let outcomes = |lacking: u32| {
+            let measured = plan("p1", 1, &["default", "batch"]);
+            let mut measured = rounds(measured, 0..20 - lacking, &factors);
+            for round in 20 - lacking..20 {
+                run(&mut measured, round, 0, factors[0]);
+                run_of(&mut measured, round, 1, &[("throughput", 1000.0)]);
+            }
+            let tested = test(&analysed(&measured, &expectations), &expectations);
+            tested.into_iter().map(|tested| tested.outcome).collect::<Vec<_>>()
+        };
+        assert!(!outcomes(4).contains(&Outcome::Open), "{factors:?}: a fifth");
+        assert_eq!(outcomes(5), [Outcome::Open; 5], "{factors:?}: a quarter");
+    }
 }

@@ -119,6 +119,28 @@ fn a_journal_that_was_removed_is_written_back_and_begun_anew() {
     }
 }
 
+/// SQLite has the journal next to the file, not next to a link to it.
+#[test]
+fn readers_at_the_same_time_leave_no_journal() {
+    let (_folder, store) = begun();
+    let path = store.path().to_path_buf();
+    drop(store);
+    let link = next_to(&path, "link.db");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    for other in [&path, &link] {
+        let readers = [&path, other].map(|path| Store::open_read_only(path).unwrap());
+        for reader in &readers {
+            assert_eq!(reader.finished_runs("plan").unwrap().len(), 1);
+        }
+        for reader in readers {
+            drop(reader);
+        }
+        for end in ["-wal", "-shm"] {
+            assert!(!next_to(&path, &format!("schedlab.db{end}")).exists(), "{end}");
+        }
+    }
+}
+
 #[test]
 fn where_others_have_the_database_open_a_lost_journal_is_copied() {
     let (_folder, mut store) = begun();
