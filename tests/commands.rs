@@ -117,14 +117,15 @@ fn a_clean_up_follows_a_failure_and_a_command_excludes_a_plan() {
         &["run", "--"][..],
         &["run", "quick", "--", "true"],
         &["run", "-L", "n", "1,2", "quick"],
-        &["run", "--variant", "a:nice=5"],
         &["run", "-L", "n", "1", "-L", "n", "2", "--", "echo", "{n}"],
         &["run", "plan=nonesuch"],
     ] {
         home.ends(2, words);
     }
-    let text = home.ok("run --variant own:nice=5 quick --dry-run --backend null");
-    assert!(text.contains("own"), "a plan gets a variant more: {text}");
+    for plan in ["quick ", ""] {
+        let text = home.ok(format!("run --variant own:nice=5 {plan}--dry-run --backend null"));
+        assert!(text.contains("web / own"), "a plan gets a variant more: {text}");
+    }
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Renders what a plan's rounds find and how many it takes: `schedlab plan-power`. Pure.
 
-use std::fmt::Display;
 use std::io::{self, Write};
 
 use super::Options;

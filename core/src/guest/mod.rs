@@ -17,9 +17,8 @@ use std::path::Path;
 
 use crate::exec::{BootedGuests, Runner};
 use crate::model::{
-    GUEST_INIT, GUEST_SETTLE_NS, GuestMessage, GuestSpec, Outcome, Reading, RunSpec, TRACE_PROBE,
+    GUEST_INIT, GUEST_SETTLE_NS, GuestMessage, GuestSpec, Outcome, Reading, RunSpec,
 };
-use crate::probe::sched::Domains;
 use crate::sys::{Host, balancing, boot, burst, clock, fork, thread};
 use crate::workload;
 
@@ -54,10 +53,7 @@ struct Waiting {
 
 impl Waiting {
     /// Starts them, and waits until the scheduler has forgotten that.
-    fn begin(rehearsal: &GuestSpec, host: &Host) -> Waiting {
-        if rehearsal.run.probes.iter().any(|probe| probe == TRACE_PROBE) {
-            Domains::count(host);
-        }
+    fn begin(rehearsal: &GuestSpec) -> Waiting {
         // The run's begins first: when the rehearsal has ended, all that began after its process is killed.
         let run = Runner::ahead(&rehearsal.run.probes);
         let waiting = Waiting { rehearsal: Runner::ahead(&[]), run };
@@ -123,7 +119,7 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
     // From here on this may be a copy of the machine that was booted.
     let ahead = match channel.rehearsal()? {
         Some(rehearsal) => {
-            let waiting = Waiting::begin(&rehearsal, &host);
+            let waiting = Waiting::begin(&rehearsal);
             channel.send(&ready);
             channel.stop();
             // And from here on one of the machine whose probes are loaded: another QEMU, which has translated nothing.

@@ -117,8 +117,11 @@ impl Probe for SchedProbe {
         Box::new(self.recording(u32::try_from(workers.len()).unwrap_or(u32::MAX)))
     }
 
-    /// Only in the kernel: records of new tasks would fill a buffer until somebody reads them.
+    /// Only in the kernel: records of new tasks would fill a buffer until somebody reads them. Guests alone open probes ahead.
     fn open_ahead(&'static self) -> Option<Box<dyn Recording>> {
+        if self.trace_ns > 0 {
+            Domains::count(&Host::default());
+        }
         let recording = self.recording(MAX_WORKERS_AHEAD);
         (recording.source == "bpf").then(|| Box::new(recording) as Box<dyn Recording>)
     }
