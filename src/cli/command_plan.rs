@@ -22,8 +22,7 @@ const MAX_TITLE_CHARS: usize = 200;
 
 #[derive(Args, Clone, Default)]
 pub struct CommandArgs {
-    /// NAME:KNOB=VALUE,... next to the variants of the plan (without one: quick) or, of a command,
-    /// `as-found`; may be repeated
+    /// NAME:KNOB=VALUE,... next to the plan's variants (of quick without one) or `as-found`; may be repeated
     #[arg(long, value_name = "VARIANT", conflicts_with = "resume")]
     variant: Vec<String>,
     /// {NAME} in its words is each of these, separated by commas; may be repeated

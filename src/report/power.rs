@@ -273,7 +273,10 @@ pub fn in_short(power: &Power) -> Option<String> {
     let planned =
         format!("from what is stored here, {found} is found after {rounds} in {own} of {metrics}");
     Some(match power.for_difference()? {
-        Rounds::Number(needed) if needed <= power.rounds => planned,
+        Rounds::Number(needed) if needed <= power.rounds => {
+            let needed = counted(needed, "round");
+            format!("from what is stored here, {found} is found after {needed} in {metrics}")
+        }
         needed => {
             format!(
                 "{planned}, and in all of them after {}; larger ones take fewer",
@@ -290,5 +293,6 @@ fn rounds_in(power: &Power, rounds: Rounds) -> String {
         Rounds::MoreThan(rounds) => ("more than ", rounds),
     };
     let time = phrases::time(power.time_ns(rounds));
-    format!("{more}{}, {more}{time}", counted(rounds, "round"))
+    let clock = if power.is_exact { " of virtual time" } else { "" };
+    format!("{more}{}, {more}{time}{clock}", counted(rounds, "round"))
 }

@@ -250,7 +250,7 @@ fn works(planned: &SampledPlan) -> Vec<WorkKey<'_>> {
 }
 
 /// The spread of ratios about the mean of their variant and plan.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Scatter {
     squares: f64,
     freedom: usize,
@@ -323,8 +323,16 @@ fn spreads<'a>(
         match key.difference(&work.key) {
             None => {
                 let place = |of: &Metric<'a>| (of.set, of.kind.name.as_str());
-                let metrics = of_work(work, question);
-                found.extend(metrics.map(|of| (place(&of), (plan.plan.aa, of))));
+                for metric in of_work(work, question) {
+                    let own = (place(&metric), (plan.plan.aa, metric));
+                    // An exact plan that runs again repeats its values to the bit, and says nothing new.
+                    let is_same = |(at, (aa, other)): &(_, (bool, Metric))| {
+                        (at, *aa, other.scatter) == (&own.0, own.1.0, own.1.1.scatter)
+                    };
+                    if !is_exact(plan) || !found.iter().any(is_same) {
+                        found.push(own);
+                    }
+                }
                 by_differences.extend(without_ratio(work, question));
                 without_values.extend(without_value(work, question));
             }

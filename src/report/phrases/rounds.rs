@@ -73,7 +73,7 @@ pub fn in_all(analysis: &Analysis, needed: Needed) -> String {
     match needed {
         Needed::About(rounds) => format!("about {} in all{}", count(rounds), time(rounds)),
         Needed::MoreThan(rounds) => format!("more than {}", count(rounds)),
-        Needed::AtLeast(rounds) => format!("at least {}{}", count(rounds), time(rounds)),
+        Needed::AtLeast(rounds) => format!("{}{} or more", count(rounds), time(rounds)),
     }
 }
 

@@ -244,13 +244,25 @@ fn a_metric_without_values_is_named_with_its_reason() {
     assert!(power.works[0].without_values.is_empty());
 }
 
+fn in_lab(mut plan: SampledPlan, time: GuestTime) -> SampledPlan {
+    plan.backend = SampledPlan::LAB.to_string();
+    plan.guests = vec![Guest { time, ..testing::guest("6.12.0", "b1") }];
+    plan
+}
+
+#[test]
+fn an_exact_plan_that_ran_again_says_nothing_new() {
+    let planned = in_lab(plan(&["a", "b"], false), GuestTime::Exact);
+    for (time, ratios) in [(GuestTime::Exact, 16), (GuestTime::Real, 26)] {
+        let stored =
+            |count| in_lab(rounds(plan(&["a", "b"], false), count, 0.0, 0.02), time.clone());
+        let power = asked(&planned, &[stored(10), stored(10), stored(6)], &[]);
+        assert!(power.rows().all(|row| row.ratios == ratios), "{power:?}");
+    }
+}
+
 #[test]
 fn equal_variants_of_the_exact_lab_show_no_noise() {
-    let in_lab = |mut plan: SampledPlan, time: GuestTime| {
-        plan.backend = SampledPlan::LAB.to_string();
-        plan.guests = vec![Guest { time, ..testing::guest("6.12.0", "b1") }];
-        plan
-    };
     let [equal, real] = [0.0, 0.02].map(|by| rounds(plan(&["a", "b"], by == 0.0), 10, 0.0, by));
     let planned = in_lab(plan(&["a", "b"], false), GuestTime::Exact);
     for (time, aa) in [(GuestTime::Exact, false), (GuestTime::Real, true)] {
