@@ -98,7 +98,7 @@ fn two_hosts_have_no_verdict_and_the_reason_is_there() {
     let home = fleet(&[1.2, 0.7], |_, _| {});
     let text = joined(&home.ok(&words("compare --over hosts COLUMNS=120")));
     for said in
-        ["2 hosts, and no data of fewer than 6 decide over hosts", "too-few", "at least 6 hosts"]
+        ["2 hosts, and no data of fewer than 6 decide over hosts", "too-few", "6 hosts or more"]
     {
         assert!(text.contains(said), "{said}: {text}");
     }
