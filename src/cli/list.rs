@@ -199,11 +199,11 @@ fn selected<'a>(args: &ListArgs, heads: &'a [PlanHead]) -> Result<Vec<&'a PlanHe
 }
 
 fn scores(args: &ListArgs) -> Result<String, Failure> {
-    const MAKES: &str = "score --save -- COMMAND";
-    let heads = args.db.open_read_only_for(MAKES)?.score_heads()?;
+    // Behind `--` the store would be a word of the program.
+    let makes = format!("schedlab score --save{} -- COMMAND", args.db.words());
+    let heads = args.db.open_read_only_for(makes.clone())?.score_heads()?;
     if heads.is_empty() {
-        let command = args.db.command(MAKES);
-        terminal::message(&format!("no score is stored yet: {command}"));
+        terminal::message(&format!("no score is stored yet: {makes}"));
         return Ok(String::new());
     }
     let chosen = match &args.name {
@@ -218,7 +218,7 @@ fn scores(args: &ListArgs) -> Result<String, Failure> {
 
 /// The stored plans that are cases, each with the note about it.
 fn hunts(args: &ListArgs) -> Result<String, Failure> {
-    let store = args.db.open_read_only_for("hunt")?;
+    let store = args.db.open_read_only_for(args.db.command("hunt"))?;
     let heads = store.plan_heads()?;
     let digits = id_length(&heads);
     let is_case = |head: &&PlanHead| head.tags.iter().any(|tag| tag == hunt_store::TAG);

@@ -268,21 +268,17 @@ fn answer(power: &Power, again: &str, page: &mut Page) {
 /// `None`: nothing of it is stored.
 pub fn in_short(power: &Power) -> Option<String> {
     let (found, metrics) = (percent(power.difference), counted(power.comparisons, "metric"));
-    let rounds = counted(power.rounds, "round");
-    let own = power.found_as_planned();
-    let planned =
-        format!("from what is stored here, {found} is found after {rounds} in {own} of {metrics}");
+    let found = format!("from what is stored here, {found} is found after");
     Some(match power.for_difference()? {
         Rounds::Number(needed) if needed <= power.rounds => {
-            let needed = counted(needed, "round");
-            format!("from what is stored here, {found} is found after {needed} in {metrics}")
+            format!("{found} {} in {metrics}", counted(needed, "round"))
         }
-        needed => {
-            format!(
-                "{planned}, and in all of them after {}; larger ones take fewer",
-                rounds_in(power, needed)
-            )
-        }
+        needed => format!(
+            "{found} {} in {} of {metrics}, and in all of them after {}; larger ones take fewer",
+            counted(power.rounds, "round"),
+            power.found_as_planned(),
+            rounds_in(power, needed)
+        ),
     })
 }
 

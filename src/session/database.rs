@@ -58,8 +58,7 @@ impl Database {
 
     /// A command for a hint, on the same store: it works when it is pasted.
     pub fn command(&self, words: &str) -> String {
-        let (words, program) = words.split_at(words.find(" -- ").unwrap_or(words.len()));
-        format!("schedlab {words}{}{program}", self.words())
+        format!("schedlab {words}{}", self.words())
     }
 
     /// A side for each text; reports which plans `last`, `all` and variants alone pass over. `place` is the option
@@ -149,10 +148,10 @@ impl Database {
     }
 
     /// As [`Database::open_read_only`]; where nothing is stored the hint is the command that makes what is asked for.
-    pub fn open_read_only_for(&self, makes: &str) -> Result<Store, SessionError> {
+    pub fn open_read_only_for(&self, makes: String) -> Result<Store, SessionError> {
         self.open_read_only().map_err(|error| match error {
             SessionError::Store(missing @ StoreError::Missing { .. }) => {
-                SessionError::here(missing.to_string(), self.command(makes))
+                SessionError::here(missing.to_string(), makes)
             }
             other => other,
         })
