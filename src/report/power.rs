@@ -203,7 +203,8 @@ fn notes(power: &Power, again: &str) -> Vec<String> {
             noise(power, again, rounds),
         ));
     }
-    let missing = power.works.iter().filter(|work| work.rows.is_err()).count();
+    let is_missing = |work: &&WorkPower| work.rows.as_ref().map_or(true, Vec::is_empty);
+    let missing = power.works.iter().filter(is_missing).count();
     if missing > 0 {
         let (works, verb) =
             (counted(power.works.len(), "work"), if missing == 1 { "is" } else { "are" });
@@ -222,9 +223,9 @@ pub fn noise(power: &Power, again: &str, rounds: u32) -> String {
 fn budget_for(power: &Power, rounds: u32) -> String {
     let needed_ns = power.time_ns(rounds);
     let is_short = power.budget_ns.is_some_and(|budget_ns| needed_ns > budget_ns);
-    // A minute more, since runs take time to start and end.
+    // A quarter more, since runs take time to start and end.
     if is_short {
-        format!(" --budget {}min", needed_ns / 60_000_000_000 + 2)
+        format!(" --budget {}min", needed_ns.saturating_add(needed_ns / 4).div_ceil(60_000_000_000))
     } else {
         String::new()
     }
@@ -240,7 +241,10 @@ fn answer(power: &Power, again: &str, page: &mut Page) {
          {alpha}"
     );
     let (planned, own) = (Rounds::Number(power.rounds), power.found_as_planned());
-    let planned = format!("{}: find {found} in {own} of {metrics}", rounds_in(power, planned));
+    let goes_on = power.is_exact && power.planned_rounds > power.rounds;
+    let more = if goes_on { ", and more while the budget lasts" } else { "" };
+    let planned =
+        format!("{}{more}: find {found} in {own} of {metrics}", rounds_in(power, planned));
     let to_find = format!("{found} in every metric takes {}", rounds_in(power, difference));
     page.wrapped(Tone::Plain, "method    ", &method);
     page.wrapped(Tone::Plain, "planned   ", &planned);

@@ -307,9 +307,13 @@ fn table_of(work: &mut WorkSamples, question: &Question, refused: &mut Vec<Note>
         side.as_mut().map(|values| std::mem::take(&mut values.counted)).unwrap_or_default()
     });
     let runs: Vec<Vec<CountedRun>> = runs.collect();
+    // A run that failed has no value of any metric.
+    let failed = work.unmeasured.iter().map(|own| own.iter().filter(|run| !run.is_skipped).count());
+    let made: Vec<usize> =
+        runs.iter().zip(failed).map(|(runs, failed)| runs.len() + failed).collect();
     for row in sets.iter_mut().flat_map(|set| &mut set.rows) {
-        for (cell, runs) in row.cells.iter_mut().zip(&runs) {
-            cell.runs = runs.len() as u32;
+        for (cell, made) in row.cells.iter_mut().zip(&made) {
+            cell.runs = *made as u32;
             cell.lacking = cell.runs.saturating_sub(cell.values.len() as u32);
         }
     }

@@ -323,8 +323,7 @@ pub struct Cell {
     pub values: Vec<(u32, f64)>,
     /// Rounds without a value, with the reason.
     pub unknown: Vec<(u32, String)>,
-    /// The number of runs that the values are of, with and without one; over hosts those of all hosts, and the number
-    /// without one.
+    /// The number of runs, those that failed included, and of those without a value; over hosts those of all hosts.
     #[serde(skip)]
     pub runs: u32,
     #[serde(skip)]

@@ -13,7 +13,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Direction, GuestTime, MetricKind, Plan, SampledPlan};
+use crate::model::{Direction, GuestTime, Measure, MetricKind, Plan, SampledPlan};
 use crate::stats::{self, Distance, Experiment, Family, Rounds};
 
 use super::judge::CLAIMED_ERROR;
@@ -38,9 +38,10 @@ pub struct Power {
     pub difference: f64,
     /// The probability of finding it, for each metric separately.
     pub power: f64,
-    /// The rounds that the plan makes in its budget.
+    /// The rounds that the plan makes in its budget. In the lab, whose time is not the budget's, those that a plan makes
+    /// in any case.
     pub rounds: u32,
-    /// The same without a budget. A plan that is measured until it is decided is meant to end by its budget.
+    /// The same without a budget. On a host a plan that is measured until it is decided is meant to end by its budget.
     pub planned_rounds: u32,
     /// `None` in the lab, too: a guest's clock is not that of a budget.
     pub budget_ns: Option<u64>,
@@ -160,12 +161,16 @@ pub fn power(
     let unit = Experiment { spread: paired(1.0), comparisons, variants, alpha, power };
     let is_exact = planned.has_guests() && !planned.plan.lab.realtime;
     let (round_ns, planned_rounds) = (round_ns(&planned.plan), planned.plan.measure.rounds);
-    let budget_ns = planned.plan.measure.budget_ns.filter(|_| !is_exact);
+    let Measure { budget_ns, until_decided, .. } = planned.plan.measure;
     // Guests have this number of seeds whatever the budget is.
-    let first = if planned.has_guests() { planned.plan.lab.seeds } else { 1 };
-    let fitting = budget_ns.map_or(u64::MAX, |ns| (ns / round_ns.max(1)).max(first.into()));
+    let first = u64::from(if planned.has_guests() { planned.plan.lab.seeds } else { 1 });
+    let fitting = match budget_ns {
+        Some(ns) if !is_exact => (ns / round_ns.max(1)).max(first),
+        Some(_) if until_decided => first,
+        _ => u64::MAX,
+    };
     let rounds = u64::from(planned_rounds).min(fitting) as u32;
-    let planned_rounds = if planned.plan.measure.until_decided { rounds } else { planned_rounds };
+    let planned_rounds = if until_decided && !is_exact { rounds } else { planned_rounds };
     let finds = smallest(&unit, rounds);
     let works = works.into_iter().map(|(key, spreads)| {
         let Spreads { metrics, by_differences, without_values } = spreads;
@@ -195,7 +200,7 @@ pub fn power(
         power,
         rounds,
         planned_rounds,
-        budget_ns,
+        budget_ns: budget_ns.filter(|_| !is_exact),
         is_exact,
         comparisons,
         variants,

@@ -261,6 +261,19 @@ fn an_exact_plan_that_ran_again_says_nothing_new() {
     }
 }
 
+/// Its time is virtual, so nobody knows how many seeds a budget has time for after the first.
+#[test]
+fn an_exact_plan_until_decided_is_planned_with_its_first_seeds() {
+    let mut planned = in_lab(plan(&["a", "b"], false), GuestTime::Exact);
+    (planned.plan.lab.seeds, planned.plan.measure.rounds) = (8, 1000);
+    planned.plan.measure.budget_ns = Some(60_000_000_000);
+    for (until_decided, rounds) in [(true, 8), (false, 1000)] {
+        planned.plan.measure.until_decided = until_decided;
+        let power = asked(&planned, &[], &[]);
+        assert_eq!((power.rounds, power.planned_rounds, power.budget_ns), (rounds, 1000, None));
+    }
+}
+
 #[test]
 fn equal_variants_of_the_exact_lab_show_no_noise() {
     let [equal, real] = [0.0, 0.02].map(|by| rounds(plan(&["a", "b"], by == 0.0), 10, 0.0, by));
