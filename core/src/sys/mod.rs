@@ -42,6 +42,7 @@ pub mod scheduler;
 pub mod scratch;
 pub mod signal;
 pub mod socket;
+pub mod sparse;
 pub mod sqlite;
 pub mod task;
 #[cfg(test)]

@@ -7,7 +7,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
@@ -53,6 +53,14 @@ impl NewFile {
         let (file, temporary) = create(&target, if found.is_some() { 0o600 } else { 0o666 })?;
         let place = Some(Box::new(Place { target, temporary, old: found, mode: None }));
         Ok(NewFile { out: BufWriter::with_capacity(1 << 16, file), place })
+    }
+
+    /// Leaves out so many bytes, which are zeros: a hole, if something is written behind it.
+    pub fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        match i64::try_from(bytes).map_err(|_| ErrorKind::InvalidInput)? {
+            0 => Ok(()),
+            bytes => self.out.seek_relative(bytes),
+        }
     }
 
     /// With permissions of its own, whatever the old one had.

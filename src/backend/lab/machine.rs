@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use super::memory::MemoryPart;
 use crate::model::{CpuClocks, EXIT_PORT, GUEST_BOOT_FILE, GUEST_INIT, Lab, RESULTS_PORT};
 
 pub const QEMU: &str = "qemu-system-x86_64";
@@ -31,8 +32,9 @@ pub enum From<'a> {
         /// The hypervisor, and the words that follow its usual arguments.
         hypervisor: Option<(PathBuf, &'a str)>,
     },
-    /// A machine that was stopped, and continues; whether it `stops` again, to be saved.
-    State { state: &'a Path, has_hypervisor: bool, stops: bool },
+    /// A machine that was stopped, and continues; whether it `stops` again, to be saved. Its `memory` is mapped, and the
+    /// file stays as it is.
+    State { state: &'a Path, memory: PathBuf, has_hypervisor: bool, stops: bool },
 }
 
 impl From<'_> {
@@ -102,9 +104,7 @@ pub fn arguments(lab: &Lab, time: Time, files: &Files) -> Vec<OsString> {
     accelerator(lab, time, files.from.has_hypervisor(), &mut add);
     // The library that is loaded finds the thread of the virtual CPUs by its name.
     add("-name", "schedlab-guest,debug-threads=on".to_string());
-    let more_mib = if files.from.has_hypervisor() { FIRST_DOMAIN_MIB } else { 0 };
-    let memory_mib = (lab.memory_bytes >> 20) + more_mib;
-    add("-m", memory_mib.to_string());
+    add("-m", memory_mib(lab, files.from.has_hypervisor()).to_string());
     let dies = lab.llcs / lab.sockets;
     let (cores, threads) = (lab.cpus / lab.llcs / lab.threads, lab.threads);
     add(
@@ -112,7 +112,7 @@ pub fn arguments(lab: &Lab, time: Time, files: &Files) -> Vec<OsString> {
         format!("{},sockets={},dies={dies},cores={cores},threads={threads}", lab.cpus, lab.sockets),
     );
     add("-machine", machine(lab));
-    nodes(lab, memory_mib, &mut add);
+    memory(lab, &files.from, &mut add);
     for option in ["-display", "-monitor", "-net"] {
         add(option, "none".to_string());
     }
@@ -180,22 +180,51 @@ fn accelerator(lab: &Lab, time: Time, has_hypervisor: bool, add: &mut dyn FnMut(
 /// With a last-level cache for each die if there are several.
 fn machine(lab: &Lab) -> String {
     let mut machine = MACHINE.to_string();
+    if lab.nodes < 2 {
+        // By the name that it has among several nodes.
+        machine.push_str(",memory-backend=memory0");
+    }
     if lab.llcs > lab.sockets {
         machine.push_str(",smp-cache.0.cache=l3,smp-cache.0.topology=die");
     }
     machine
 }
 
+fn memory_mib(lab: &Lab, has_hypervisor: bool) -> u64 {
+    (lab.memory_bytes >> 20) + if has_hypervisor { FIRST_DOMAIN_MIB } else { 0 }
+}
+
+/// The memory of each node, in equal parts.
+pub fn memory_parts(lab: &Lab, has_hypervisor: bool) -> Vec<MemoryPart> {
+    let (all_mib, nodes) = (memory_mib(lab, has_hypervisor), u64::from(lab.nodes));
+    let mut offset_mib = 0;
+    let part = |node| {
+        let rest = if node == 0 { all_mib % nodes } else { 0 };
+        let part =
+            MemoryPart { name: format!("memory{node}"), mib: all_mib / nodes + rest, offset_mib };
+        offset_mib += part.mib;
+        part
+    };
+    (0..nodes).map(part).collect()
+}
+
 /// CPUs and memory in equal parts, in order.
-fn nodes(lab: &Lab, memory_mib: u64, add: &mut dyn FnMut(&str, String)) {
+fn memory(lab: &Lab, from: &From, add: &mut dyn FnMut(&str, String)) {
+    for MemoryPart { name, mib, offset_mib } in memory_parts(lab, from.has_hypervisor()) {
+        let backend = match from {
+            From::Kernel { .. } => "memory-backend-ram".to_string(),
+            From::State { memory, .. } => format!(
+                "memory-backend-file,mem-path={},offset={offset_mib}M,share=off,readonly=on,rom=off",
+                memory.display()
+            ),
+        };
+        add("-object", format!("{backend},id={name},size={mib}M"));
+    }
     if lab.nodes < 2 {
         return;
     }
-    let (each, nodes) = (lab.cpus / lab.nodes, u64::from(lab.nodes));
+    let each = lab.cpus / lab.nodes;
     for node in 0..lab.nodes {
-        let rest = if node == 0 { memory_mib % nodes } else { 0 };
-        let size_mib = memory_mib / nodes + rest;
-        add("-object", format!("memory-backend-ram,id=memory{node},size={size_mib}M"));
         let (first, last) = (node * each, (node + 1) * each - 1);
         add("-numa", format!("node,nodeid={node},cpus={first}-{last},memdev=memory{node}"));
     }
@@ -324,7 +353,8 @@ mod tests {
                     "-icount shift=0,sleep=off",
                     clock,
                     "-smp 4,sockets=1,dies=1,cores=4,threads=1",
-                    "-machine pc,hpet=off,i8042=off,smm=off,usb=off,vmport=off ",
+                    "-machine pc,hpet=off,i8042=off,smm=off,usb=off,vmport=off,memory-backend=memory0 ",
+                    "-object memory-backend-ram,id=memory0,size=512M ",
                     "-m 512 ",
                     "tsc_early_khz=1000000 nohz=off",
                     "-qmp stdio",
@@ -342,7 +372,7 @@ mod tests {
                 &[
                     "-smp 8,sockets=2,dies=2,cores=2,threads=1",
                     "level=0xd",
-                    ",vmport=off,smp-cache.0.cache=l3,smp-cache.0.topology=die",
+                    ",memory-backend=memory0,smp-cache.0.cache=l3,smp-cache.0.topology=die",
                 ],
                 &["-numa"],
             ),
@@ -356,7 +386,7 @@ mod tests {
                     "nodeid=0,cpus=0-1,memdev=memory0",
                     "nodeid=1,cpus=2-3,memdev=memory1",
                 ],
-                &["smp-cache"],
+                &["smp-cache", "memory-backend="],
             ),
             (&siblings, Time::Virtual, &["-smp 16,sockets=2,dies=2,cores=2,threads=2"], &[]),
             (&shared, Time::Virtual, &["shift=3,", "tsc_early_khz=1000000 nohz=off"], &[]),
@@ -371,7 +401,12 @@ mod tests {
     }
 
     fn state(has_hypervisor: bool) -> From<'static> {
-        From::State { state: Path::new("../s/state"), has_hypervisor, stops: false }
+        From::State {
+            state: Path::new("../s/state"),
+            memory: "/proc/7/fd/3".into(),
+            has_hypervisor,
+            stops: false,
+        }
     }
 
     fn under_xen() -> From<'static> {
@@ -392,11 +427,20 @@ mod tests {
         assert!(copy.contains("-incoming file:../s/state "), "{copy}");
         assert!(copy.contains("name=opt/schedlab/run,file=/g/spec"), "{copy}");
         assert!(!copy.contains("-kernel") && !copy.contains("-qmp"), "{copy}");
-        let machine = |line: &str| line.split(" -fw_cfg").next().unwrap().to_string();
+        let mapped =
+            "memory-backend-file,mem-path=/proc/7/fd/3,offset=0M,share=off,readonly=on,rom=off,";
+        assert!(copy.contains(mapped), "{copy}");
+        let machine = |line: &str| {
+            let line = line.replace(mapped, "memory-backend-ram,");
+            line.split(" -fw_cfg").next().unwrap().to_string()
+        };
         assert_eq!(machine(&copy), machine(&booted));
         let copy = line(&lab, Time::Virtual, state(true), Some("/g/spec"));
         let booted = line(&lab, Time::Virtual, under_xen(), None);
         assert!(copy.contains(",-x2apic "), "{copy}");
         assert_eq!(machine(&copy), machine(&booted));
+        let nodes = Lab { nodes: 2, memory_bytes: 257 << 20, ..lab };
+        let copy = line(&nodes, Time::Virtual, state(false), None);
+        assert!(copy.contains(",offset=129M,share=off,readonly=on,rom=off,id=memory1,size=128M "));
     }
 }

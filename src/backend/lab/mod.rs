@@ -20,6 +20,7 @@ mod initrd;
 pub mod kept;
 pub mod kernel;
 mod machine;
+mod memory;
 mod patience;
 mod preload;
 mod qmp;

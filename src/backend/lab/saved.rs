@@ -1,15 +1,16 @@
 //! Machines that have booted, and those that have also loaded a plan's probes: they outlive this process, so that a
 //! second plan does neither.
 //!
-//! A file has the name of its machine's digest, which is one of all that its state depends on: a line of
-//! JSON, what it is of and [`Quiet`]; the state in blocks of LZ4, each with its lengths, the last one empty; a checksum of
-//! the name and of all before it. A file that is cut off, has changed or is another machine's counts as missing and is
-//! removed. Together they
-//! have a limit: whichever was used longest ago goes first.
+//! A file has the name of its machine's digest, which is one of all that its state depends on: the memory of the guest,
+//! which QEMU maps from there, with holes for zeros; what it is of and [`Quiet`], as JSON; the rest of the state; the
+//! lengths of these three; a checksum of the name and of all before it. A file that is cut off, has changed or is another
+//! machine's counts as missing and is removed. Together they have a limit, which counts no holes: whichever was used
+//! longest ago goes first.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -20,17 +21,22 @@ use super::error::LabError;
 use super::results::{by_age, remove_if_there};
 use crate::backend::NotSaved;
 use crate::model::{GuestFacts, GuestTime, show_bytes, size_bytes};
-use crate::sys::replace::replace;
+use crate::sys::replace::NewFile;
+use crate::sys::sparse::next_data;
 use crate::sys::{self, input, remedy};
 
-/// All saved machines of a user, unless [`LIMIT`] says otherwise. A machine of 512 MiB takes some 55 MB.
-const MAX_BYTES: u64 = 2 << 30;
+/// All saved machines of a user, unless [`LIMIT`] says otherwise. A machine of 512 MiB takes some 120 MB.
+const MAX_BYTES: u64 = 4 << 30;
 /// The variable with another limit: `SCHEDLAB_MACHINES=4GiB`. With 0 none is kept.
 pub const LIMIT: &str = "SCHEDLAB_MACHINES";
-const MAGIC: &[u8; 8] = b"MACHINE3";
-const BLOCK_BYTES: usize = 1 << 20;
+const MAGIC: &[u8; 8] = b"MACHINE4";
+/// Memory is written, or left out as a hole, in blocks of this size.
+const BLOCK_BYTES: usize = 1 << 16;
 /// Facts of a guest with hundreds of CPUs are smaller.
-const MAX_HEAD_BYTES: u32 = 1 << 20;
+const MAX_HEAD_BYTES: u64 = 1 << 20;
+/// A state that nobody divided has all of the memory.
+const MAX_STATE_BYTES: u64 = 64 << 30;
+const FOOTER_BYTES: usize = 40;
 
 /// In the cache folder.
 const FOLDER: &str = "machines";
@@ -139,12 +145,14 @@ impl SavedMachines {
             Err(error) if sys::is_absent(&self.folder, &error) => return Ok(Vec::new()),
             files => files?,
         };
-        let machine = |(used_at, bytes, path): (SystemTime, u64, PathBuf)| {
+        let machine = |(used_at, _, path): (SystemTime, u64, PathBuf)| {
             let digest = path.file_name()?.to_str()?.to_string();
-            let summary = File::open(&path).and_then(|file| read_head(&mut from(&file, &digest)));
+            let bytes = bytes_without_holes(&path);
+            let summary =
+                File::open(&path).and_then(|file| read_head(&file, &Footer::read(&file)?));
             // Anything else is a file that is being written.
             let is_digest = digest.bytes().all(|byte| byte.is_ascii_hexdigit());
-            let summary = summary.ok().map(|(summary, _)| summary);
+            let summary = summary.ok().map(|(_, (summary, _))| summary);
             is_digest.then_some(SavedMachine { digest, bytes, used_at, summary })
         };
         Ok(files.into_iter().rev().filter_map(machine).collect())
@@ -154,16 +162,16 @@ impl SavedMachines {
         remove_if_there(&self.folder.join(&machine.digest))
     }
 
-    /// Writes the state of the machine with this digest to `state`; `None` where none is saved or there is no room. One that
-    /// is damaged is removed, and its path is the error.
-    pub fn get(&self, digest: &str, state: &Path) -> Result<Option<Quiet>, PathBuf> {
+    /// Writes the state of the machine with this digest to `state`, and returns the file that begins with its memory;
+    /// `None` where none is saved or there is no room. One that is damaged is removed, and its path is the error.
+    pub fn get(&self, digest: &str, state: &Path) -> Result<Option<(Quiet, File)>, PathBuf> {
         let path = self.folder.join(digest);
         let Ok(file) = File::open(&path) else { return Ok(None) };
-        match read(from(&file, digest), state) {
+        match read(&file, digest, state) {
             Ok(quiet) => {
                 // The machine that was used last stays longest; without the mark the order is that of writing.
                 _ = file.set_modified(SystemTime::now());
-                Ok(Some(quiet))
+                Ok(Some((quiet, file)))
             }
             Err(error)
                 if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) =>
@@ -179,136 +187,162 @@ impl SavedMachines {
     pub fn put(
         &self,
         digest: &str,
-        (summary, quiet): (&MachineSummary, &Quiet),
-        state: &Path,
+        head: (&MachineSummary, &Quiet),
+        state_and_memory: (&Path, &File),
     ) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
-        replace(&self.folder.join(digest), |out| {
-            let mut out = Summed::new(BufWriter::with_capacity(BLOCK_BYTES, out), digest);
-            write(&mut out, (summary, quiet), &File::open(state)?)?;
-            let sum = out.sum;
-            out.inner.write_all(&sum.to_le_bytes())?;
-            out.inner.flush()?;
-            let (bytes, max) = (out.bytes + size_of_val(&sum) as u64, self.max_bytes);
-            if bytes > max { Err(io::Error::other(TooLarge { bytes, max })) } else { Ok(()) }
-        })?;
+        let mut out = NewFile::begin(&self.folder.join(digest))?;
+        let bytes = write(&mut out, Sum::new(digest), head, state_and_memory)?;
+        let max = self.max_bytes;
+        if bytes > max {
+            return Err(io::Error::other(TooLarge { bytes, max }));
+        }
+        out.finish()?;
         self.make_room()
     }
 
     fn make_room(&self) -> io::Result<()> {
         let by_age = by_age(&self.folder)?;
-        let mut bytes: u64 = by_age.iter().map(|(_, len, _)| len).sum();
-        for (_, len, path) in by_age {
+        let sizes: Vec<u64> = by_age.iter().map(|(.., path)| bytes_without_holes(path)).collect();
+        let mut bytes: u64 = sizes.iter().sum();
+        for ((.., path), own_bytes) in by_age.iter().zip(sizes) {
             if bytes <= self.max_bytes {
                 break;
             }
             _ = fs::remove_file(path);
-            bytes -= len;
+            bytes -= own_bytes;
         }
         Ok(())
     }
 }
 
-/// Bytes that pass through are part of the checksum: XXH3 of each part, seeded by that of the parts before. The first
-/// part is the name of the file, so that no machine is taken for another one.
-struct Summed<T> {
-    inner: T,
-    sum: u64,
-    bytes: u64,
+/// 0 for a file that is gone.
+fn bytes_without_holes(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |found| found.blocks() * 512)
 }
 
-impl<T> Summed<T> {
-    fn new(inner: T, digest: &str) -> Summed<T> {
-        Summed { inner, sum: XxHash3_64::oneshot(digest.as_bytes()), bytes: 0 }
+/// The checksum: XXH3 of each part, seeded by that of the parts before. The first part is the name of the file, so that
+/// no machine is taken for another one.
+struct Sum(u64);
+
+impl Sum {
+    fn new(digest: &str) -> Sum {
+        Sum(XxHash3_64::oneshot(digest.as_bytes()))
     }
 
     fn add(&mut self, bytes: &[u8]) {
-        self.sum = XxHash3_64::oneshot_with_seed(self.sum, bytes);
-        self.bytes += bytes.len() as u64;
+        self.0 = XxHash3_64::oneshot_with_seed(self.0, bytes);
     }
 }
 
-impl<T: Read> Summed<T> {
-    fn bytes(&mut self, count: usize) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; count];
-        self.inner.read_exact(&mut bytes)?;
-        self.add(&bytes);
-        Ok(bytes)
-    }
-
-    /// A length that is at most `max`.
-    fn length(&mut self, max: u32) -> io::Result<usize> {
-        let bytes = self.bytes(4)?;
-        let length = u32::from_le_bytes(bytes.try_into().map_err(|_| ErrorKind::InvalidData)?);
-        if length > max { Err(ErrorKind::InvalidData.into()) } else { Ok(length as usize) }
-    }
+/// The end of a file, which says where the other parts are.
+struct Footer {
+    memory_bytes: u64,
+    head_bytes: u64,
+    state_bytes: u64,
+    sum: u64,
 }
 
-impl<T: Write> Summed<T> {
-    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.add(bytes);
-        self.inner.write_all(bytes)
+impl Footer {
+    fn lengths(&self) -> [u64; 3] {
+        [self.memory_bytes, self.head_bytes, self.state_bytes]
     }
 
-    fn put_length(&mut self, length: usize) -> io::Result<()> {
-        let length = u32::try_from(length).map_err(|_| ErrorKind::InvalidInput)?;
-        self.put(&length.to_le_bytes())
-    }
-}
-
-fn write(
-    out: &mut Summed<impl Write>,
-    head: (&MachineSummary, &Quiet),
-    state: &File,
-) -> io::Result<()> {
-    let head = serde_json::to_vec(&head)?;
-    out.put(MAGIC)?;
-    out.put_length(head.len())?;
-    out.put(&head)?;
-    loop {
-        let block = input::read_start(state, BLOCK_BYTES as u64)?;
-        let packed = lz4_flex::block::compress(&block);
-        out.put_length(block.len())?;
-        out.put_length(packed.len())?;
-        out.put(&packed)?;
-        if block.is_empty() {
-            return Ok(());
+    fn read(file: &File) -> io::Result<Footer> {
+        let all_bytes = file.metadata()?.len();
+        let at = all_bytes.checked_sub(FOOTER_BYTES as u64).ok_or(ErrorKind::InvalidData)?;
+        let mut bytes = [0; FOOTER_BYTES];
+        file.read_exact_at(&mut bytes, at)?;
+        let (words, _) = bytes.as_chunks::<8>();
+        let [memory_bytes, head_bytes, state_bytes, sum] =
+            [1, 2, 3, 4].map(|word| u64::from_le_bytes(words[word]));
+        let footer = Footer { memory_bytes, head_bytes, state_bytes, sum };
+        let lengths = footer.lengths();
+        let is_whole =
+            lengths.iter().try_fold(0, |sum: u64, length| sum.checked_add(*length)) == Some(at);
+        let fits = head_bytes <= MAX_HEAD_BYTES && state_bytes <= MAX_STATE_BYTES;
+        if words[0] == *MAGIC && is_whole && fits {
+            Ok(footer)
+        } else {
+            Err(ErrorKind::InvalidData.into())
         }
     }
 }
 
-fn from<'f>(file: &'f File, digest: &str) -> Summed<BufReader<&'f File>> {
-    Summed::new(BufReader::with_capacity(BLOCK_BYTES, file), digest)
+/// Calls `each` with every block that is not only zeros, and its place.
+fn each_block(
+    memory: &File,
+    bytes: u64,
+    mut each: impl FnMut(u64, &[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut block = vec![0; BLOCK_BYTES];
+    let mut at = 0;
+    while let Some(data) = next_data(memory, at)?.filter(|data| *data < bytes) {
+        at = data - data % BLOCK_BYTES as u64;
+        let block = &mut block[..(bytes - at).min(BLOCK_BYTES as u64) as usize];
+        memory.read_exact_at(block, at)?;
+        if block.iter().any(|byte| *byte != 0) {
+            each(at, block)?;
+        }
+        at += BLOCK_BYTES as u64;
+    }
+    Ok(())
 }
 
-fn read_head(from: &mut Summed<impl Read>) -> io::Result<(MachineSummary, Quiet)> {
-    if from.bytes(MAGIC.len())? != MAGIC {
+/// Writes all of a machine, and returns its size without holes.
+fn write(
+    out: &mut NewFile,
+    mut sum: Sum,
+    head: (&MachineSummary, &Quiet),
+    (state, memory): (&Path, &File),
+) -> io::Result<u64> {
+    let memory_bytes = memory.metadata()?.len();
+    let (mut written, mut until) = (0, 0);
+    each_block(memory, memory_bytes, |at, block| {
+        out.skip(at - until)?;
+        until = at + block.len() as u64;
+        written += block.len() as u64;
+        sum.add(&at.to_le_bytes());
+        sum.add(block);
+        out.write_all(block)
+    })?;
+    out.skip(memory_bytes - until)?;
+    let parts = [serde_json::to_vec(&head)?, input::read_file(state, MAX_STATE_BYTES)?];
+    let lengths = [memory_bytes, parts[0].len() as u64, parts[1].len() as u64];
+    parts.iter().for_each(|part| sum.add(part));
+    lengths.iter().for_each(|length| sum.add(&length.to_le_bytes()));
+    let words = lengths.into_iter().chain([sum.0]).flat_map(u64::to_le_bytes);
+    let footer: Vec<u8> = MAGIC.iter().copied().chain(words).collect();
+    let tail = [parts.concat(), footer].concat();
+    out.write_all(&tail)?;
+    Ok(written + tail.len() as u64)
+}
+
+fn read_head(file: &File, footer: &Footer) -> io::Result<(Vec<u8>, (MachineSummary, Quiet))> {
+    let mut head = vec![0; footer.head_bytes as usize];
+    file.read_exact_at(&mut head, footer.memory_bytes)?;
+    let read = serde_json::from_slice(&head)?;
+    Ok((head, read))
+}
+
+fn read(file: &File, digest: &str, state: &Path) -> io::Result<Quiet> {
+    let footer = Footer::read(file)?;
+    let mut sum = Sum::new(digest);
+    each_block(file, footer.memory_bytes, |at, block| {
+        sum.add(&at.to_le_bytes());
+        sum.add(block);
+        Ok(())
+    })?;
+    let (head, (_, quiet)) = read_head(file, &footer)?;
+    let mut own = vec![0; footer.state_bytes as usize];
+    file.read_exact_at(&mut own, footer.memory_bytes + footer.head_bytes)?;
+    [&head, &own].into_iter().for_each(|part| sum.add(part));
+    footer.lengths().iter().for_each(|length| sum.add(&length.to_le_bytes()));
+    if sum.0 != footer.sum {
         return Err(ErrorKind::InvalidData.into());
     }
-    let length = from.length(MAX_HEAD_BYTES)?;
-    Ok(serde_json::from_slice(&from.bytes(length)?)?)
-}
-
-fn read(mut from: Summed<impl Read>, state: &Path) -> io::Result<Quiet> {
-    let (_, quiet) = read_head(&mut from)?;
-    let mut out = File::create_new(state)?;
-    loop {
-        let length = from.length(BLOCK_BYTES as u32)?;
-        let packed = from.length(lz4_flex::block::get_maximum_output_size(BLOCK_BYTES) as u32)?;
-        let packed = from.bytes(packed)?;
-        if length == 0 {
-            break;
-        }
-        let block = lz4_flex::block::decompress(&packed, length)
-            .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
-        if block.len() != length {
-            return Err(ErrorKind::InvalidData.into());
-        }
-        out.write_all(&block)?;
-    }
-    let mut sum = [0; 8];
-    from.inner.read_exact(&mut sum)?;
-    if u64::from_le_bytes(sum) == from.sum { Ok(quiet) } else { Err(ErrorKind::InvalidData.into()) }
+    File::create_new(state)?.write_all(&own)?;
+    Ok(quiet)
 }
 
 #[cfg(test)]
@@ -345,20 +379,20 @@ mod tests {
         }
     }
 
-    /// More than two blocks, of which one packs well and one does not.
-    fn state() -> Vec<u8> {
-        let mut random = 1u32;
-        let noise = std::iter::repeat_with(|| {
-            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (random >> 24) as u8
-        });
-        [vec![0; BLOCK_BYTES], noise.take(BLOCK_BYTES).collect(), b"end".to_vec()].concat()
+    /// Between and behind holes, with a last block that is not whole.
+    fn memory() -> Vec<u8> {
+        let mut bytes = vec![0; 40 * BLOCK_BYTES + 100];
+        bytes[3 * BLOCK_BYTES + 5] = 7;
+        bytes[9 * BLOCK_BYTES..11 * BLOCK_BYTES].fill(1);
+        bytes[40 * BLOCK_BYTES + 99] = 9;
+        bytes
     }
 
     struct Bench {
         _dir: tempfile::TempDir,
         saved: SavedMachines,
         state: PathBuf,
+        memory: File,
         copy: PathBuf,
     }
 
@@ -366,19 +400,26 @@ mod tests {
         /// Into a file that is not there.
         fn get(&self, digest: &str) -> Option<Quiet> {
             _ = fs::remove_file(&self.copy);
-            self.saved.get(digest, &self.copy).ok().flatten()
+            self.saved.get(digest, &self.copy).ok().flatten().map(|(quiet, _)| quiet)
         }
 
         fn put(&self, digest: &str) -> io::Result<()> {
-            self.saved.put(digest, (&summary(), &quiet()), &self.state)
+            self.put_in(&self.saved, digest)
+        }
+
+        fn put_in(&self, saved: &SavedMachines, digest: &str) -> io::Result<()> {
+            saved.put(digest, (&summary(), &quiet()), (&self.state, &self.memory))
         }
     }
 
     fn bench(max_bytes: u64) -> Bench {
         let dir = tempfile::tempdir().unwrap();
-        let [folder, state, copy] = ["machines", "state", "copy"].map(|name| dir.path().join(name));
-        fs::write(&state, self::state()).unwrap();
-        Bench { _dir: dir, saved: SavedMachines { folder, max_bytes }, state, copy }
+        let [folder, state, memory, copy] =
+            ["machines", "state", "memory", "copy"].map(|name| dir.path().join(name));
+        fs::write(&state, "the state").unwrap();
+        fs::write(&memory, self::memory()).unwrap();
+        let memory = File::open(memory).unwrap();
+        Bench { _dir: dir, saved: SavedMachines { folder, max_bytes }, state, memory, copy }
     }
 
     #[test]
@@ -387,10 +428,14 @@ mod tests {
         assert_eq!(bench.get("a"), None);
         bench.put("a").unwrap();
         assert_eq!(bench.get("b"), None);
-        assert_eq!(bench.get("a"), Some(quiet()));
-        assert!(fs::read(&bench.copy).unwrap() == state(), "its bytes");
-        let packed = fs::metadata(bench.saved.folder.join("a")).unwrap().len();
-        assert!(packed < state().len() as u64 * 6 / 10, "{packed} bytes");
+        let (found, file) = bench.saved.get("a", &bench.copy).unwrap().unwrap();
+        assert_eq!(found, quiet());
+        assert_eq!(fs::read(&bench.copy).unwrap(), b"the state");
+        let mut memory = vec![1; self::memory().len()];
+        file.read_exact_at(&mut memory, 0).unwrap();
+        assert!(memory == self::memory(), "its bytes");
+        let bytes = bytes_without_holes(&bench.saved.folder.join("a"));
+        assert!(bytes < memory.len() as u64 / 4, "{bytes} bytes");
     }
 
     #[test]
@@ -404,8 +449,17 @@ mod tests {
             bytes[at] ^= 4;
             bytes
         };
-        let mut wrong: Vec<Vec<u8>> =
-            [0, 9, 30, whole.len() / 2, whole.len() - 20, whole.len() - 1].map(flipped).into();
+        let mut wrong: Vec<Vec<u8>> = [
+            0,
+            memory().len() - 1,
+            memory().len(),
+            whole.len() - 45,
+            whole.len() - 40,
+            whole.len() - 1,
+        ]
+        .map(flipped)
+        .into();
+        wrong.extend((2..5).map(|word| flipped(whole.len() - 8 * word)));
         wrong.extend([0, 8, 40, whole.len() - 1].map(|length| whole[..length].to_vec()));
         for (number, bytes) in wrong.iter().enumerate() {
             fs::write(&path, bytes).unwrap();
@@ -416,7 +470,7 @@ mod tests {
         fs::write(&path, &whole).unwrap();
         assert_eq!(bench.get("a"), Some(quiet()));
         let nowhere = bench.copy.join("no folder");
-        assert_eq!(bench.saved.get("a", &nowhere), Ok(None), "the state has no place");
+        assert!(matches!(bench.saved.get("a", &nowhere), Ok(None)), "the state has no place");
         assert!(path.exists(), "it is whole");
         let other = bench.saved.folder.join("b");
         fs::write(&other, whole).unwrap();
@@ -434,24 +488,24 @@ mod tests {
             File::open(path(name)).unwrap().set_modified(old).unwrap();
         }
         assert!(bench.get("a").is_some());
-        let one = fs::metadata(path("a")).unwrap().len();
+        let one = bytes_without_holes(&path("a"));
         let small = SavedMachines { folder: bench.saved.folder.clone(), max_bytes: 2 * one };
-        small.put("c", (&summary(), &quiet()), &bench.state).unwrap();
+        bench.put_in(&small, "c").unwrap();
         assert_eq!(["a", "b", "c"].map(|name| path(name).exists()), [true, false, true]);
-        let none = SavedMachines { folder: bench.saved.folder.clone(), max_bytes: one - 1 };
-        let error = none.put("d", (&summary(), &quiet()), &bench.state).unwrap_err();
-        let text = format!("it has {0}, all machines together at most {0}", mebibytes(one));
-        assert_eq!(error.to_string(), text);
+        let none = SavedMachines { folder: bench.saved.folder.clone(), max_bytes: one / 2 };
+        let error = bench.put_in(&none, "d").unwrap_err();
+        let text = format!(", all machines together at most {}", mebibytes(one / 2));
+        assert!(error.to_string().ends_with(&text), "{error}");
         let NotSaved::NotKept(text) = none.not_kept(&error) else { panic!("another note") };
-        assert!(text.contains("; hint: SCHEDLAB_MACHINES=4MiB or more in"), "{text}");
+        assert!(text.contains("; hint: SCHEDLAB_MACHINES=512KiB or more in"), "{text}");
         assert_eq!(fs::read_dir(&none.folder).unwrap().count(), 2, "others stay");
     }
 
     #[test]
     fn the_limit_is_a_size_with_its_unit() {
         let limit = |text: &str| max_bytes(Some(text.into()));
-        assert_eq!(max_bytes(None).unwrap(), 2 << 30);
-        assert_eq!(limit("").unwrap(), 2 << 30);
+        assert_eq!(max_bytes(None).unwrap(), 4 << 30);
+        assert_eq!(limit("").unwrap(), 4 << 30);
         assert_eq!(limit("100MiB").unwrap(), 100 << 20);
         assert_eq!(limit("0B").unwrap(), 0);
         assert_eq!(limit("0").unwrap(), 0);
@@ -480,7 +534,7 @@ mod tests {
             [None, Some(summary()), Some(summary())]
         );
         assert_eq!(listed[2].used_at, old);
-        assert_eq!(listed[1].bytes, fs::metadata(bench.saved.folder.join("a")).unwrap().len());
+        assert_eq!(listed[1].bytes, bytes_without_holes(&bench.saved.folder.join("a")));
         // One that is gone already is no fault.
         (0..2).for_each(|_| bench.saved.remove(&listed[1]).unwrap());
         assert_eq!((bench.get("a"), bench.get("b")), (None, Some(quiet())));

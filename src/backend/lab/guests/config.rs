@@ -47,6 +47,8 @@ pub struct Snapshot {
     /// The digest of all that it depends on.
     pub digest: String,
     pub state: PathBuf,
+    /// What its guest has in memory; holes are zeros.
+    pub memory: File,
     pub quiet: Quiet,
     /// Removed with it.
     pub _files: GuestFiles,
@@ -151,10 +153,10 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A path of the open library without blanks and colons, at which `LD_PRELOAD` would split it and
-/// which a folder's path may have.
-pub fn path_of(library: &File) -> OsString {
-    format!("/proc/{}/fd/{}", std::process::id(), library.as_raw_fd()).into()
+/// A path of an open file without blanks, colons and commas, which a folder's path may have: `LD_PRELOAD` and QEMU's
+/// options end there.
+pub fn path_of(file: &File) -> OsString {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Machines are booted and saved, and runs are made on copies of them.
 
 use std::cell::OnceCell;
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -24,6 +25,7 @@ use crate::backend::lab::error::{GuestError, LabError};
 use crate::backend::lab::files::{GuestFiles, PROOF, above, relative};
 use crate::backend::lab::guest::{self, GuestOutput, Start};
 use crate::backend::lab::machine::{self, Files, From, Time};
+use crate::backend::lab::memory;
 use crate::backend::lab::preload;
 use crate::backend::lab::rehearsal::rehearsal;
 use crate::backend::lab::results::digest;
@@ -42,6 +44,7 @@ const LOUD_PART: u32 = 3;
 const SPEC: &str = "spec";
 const REHEARSAL: &str = "rehearsal";
 const STATE: &str = "state";
+const MEMORY: &str = "memory";
 /// Machines that make copies take this part of the host's memory at most.
 const PART_OF_MEMORY: u64 = 4;
 
@@ -107,7 +110,8 @@ impl GuestManager {
     ) -> Start<'_> {
         let state = relative(&snapshot.state);
         let has_hypervisor = machine.kernel.hypervisor.is_some();
-        let from = From::State { state: &state, has_hypervisor, stops: false };
+        let memory = path_of(&snapshot.memory).into();
+        let from = From::State { state: &state, memory, has_hypervisor, stops: false };
         self.start(from, run_documents(machine, files), files, patience)
     }
 
@@ -215,10 +219,11 @@ impl GuestManager {
             let booted = booted()?;
             let files = self.files(&[(REHEARSAL, &rehearsal)])?;
             let state = relative(&booted.state);
-            let from = From::State { state: &state, has_hypervisor: false, stops: true };
+            let memory = path_of(&booted.memory).into();
+            let from = From::State { state: &state, memory, has_hypervisor: false, stops: true };
             let documents = vec![(GUEST_REHEARSAL_FILE, relative(&files.path(REHEARSAL)))];
             let start = self.start(from, documents, &files, self.patience_to_boot(grace, machine));
-            let mut quiet = self.stop(&start, &files, cancel)?;
+            let mut quiet = self.stop(&start, machine, &files, cancel)?;
             if booted.quiet.time != GuestTime::Exact {
                 quiet.time = booted.quiet.time.clone();
             }
@@ -248,15 +253,15 @@ impl GuestManager {
         }
         // The second copy is compared with the first, so it is always made.
         let saved = self.saved.as_ref().filter(|_| copy == FIRST);
-        let snapshot = |quiet, files: GuestFiles| {
+        let snapshot = |quiet, memory, files: GuestFiles| {
             let (digest, state) = (digest.to_string(), files.path(STATE));
-            Arc::new(Snapshot { digest, state, quiet, _files: files })
+            Arc::new(Snapshot { digest, state, memory, quiet, _files: files })
         };
         if let Some(saved) = saved {
             let files = self.files(&[])?;
             match saved.get(digest, &files.path(STATE)) {
-                Ok(Some(quiet)) => {
-                    let found = snapshot(quiet, files);
+                Ok(Some((quiet, memory))) => {
+                    let found = snapshot(quiet, memory, files);
                     *slot = Some(Ok(Arc::clone(&found)));
                     return Ok(found);
                 }
@@ -266,11 +271,16 @@ impl GuestManager {
         }
         let made = make();
         let made = if made.as_ref().is_err_and(GuestError::is_of_host) { make() } else { made };
-        let made = made.map(|(quiet, files)| snapshot(quiet, files));
+        let made = made.and_then(|(quiet, files)| {
+            let path = files.path(MEMORY);
+            let memory = File::open(&path).map_err(LabError::io("read", &path))?;
+            Ok(snapshot(quiet, memory, files))
+        });
         if let (Some(saved), Ok(made)) = (saved, &made)
             && made.quiet.time == GuestTime::Exact
             && let summary = self.summary(machine, probes)
-            && let Err(error) = saved.put(digest, (&summary, &made.quiet), &made.state)
+            && let Err(error) =
+                saved.put(digest, (&summary, &made.quiet), (&made.state, &made.memory))
         {
             self.note(saved.not_kept(&error));
         }
@@ -331,7 +341,7 @@ impl GuestManager {
         let patience = self.patience_to_boot(grace, machine);
         let mut start = self.start(machine.boot(&files), Vec::new(), &files, patience);
         start.patience_to_start = Some(patience / PATIENCE_TO_BOOT * PATIENCE_TO_START);
-        let quiet = self.stop(&start, &files, cancel)?;
+        let quiet = self.stop(&start, machine, &files, cancel)?;
         // A first domain always has one CPU.
         if machine.kernel.hypervisor.is_none() {
             mismatch(&self.lab, &quiet.facts)?;
@@ -344,15 +354,19 @@ impl GuestManager {
         grace * PATIENCE_TO_BOOT * parts
     }
 
-    /// Runs a guest until it stops its machine, whose state is then in its file.
+    /// Runs a guest until it stops its machine, whose state and memory are then in their files.
     fn stop(
         &self,
         start: &Start,
+        machine: &MachineConfig,
         files: &GuestFiles,
         cancel: &AtomicBool,
     ) -> Result<Quiet, GuestError> {
         let stopped = guest::stop_and_save(start, &relative(&files.path(STATE)), cancel)?;
         let time = files.in_step(stopped.pid);
+        let parts = machine::memory_parts(&self.lab, machine.kernel.hypervisor.is_some());
+        let divided = memory::divide(&files.path(STATE), &parts, &files.path(MEMORY));
+        divided.map_err(LabError::io("write", &files.path(MEMORY)))?;
         Ok(Quiet { facts: stopped.facts, time, started_after: stopped.started_after })
     }
 
