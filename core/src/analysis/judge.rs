@@ -231,8 +231,13 @@ fn in_lab_ns(plan: &SampledPlan) -> Option<u64> {
     let runs = if turns_ns.is_some() { 1 } else { plan.plan.variants.len() as u64 };
     let run_ns =
         |virtual_ns: u64| LAB_RUN_NS.saturating_add(virtual_ns.saturating_mul(LAB_SLOWDOWN));
-    // Works with durations of their own there are long where they cost little: the host's say more.
-    let round_ns = plan.plan.run_times_ns().map(run_ns).fold(0, u64::saturating_add);
+    // Works that are longer there cost little: the host's length says more.
+    let shorter_ns = |(host_ns, work): (u64, &Work)| {
+        let own_ns = work.lab_duration_ns.map(|ns| ns.saturating_add(plan.plan.measure.warmup_ns));
+        own_ns.map_or(host_ns, |own_ns| own_ns.min(host_ns))
+    };
+    let times_ns = plan.plan.run_times_ns().zip(&plan.plan.works).map(shorter_ns);
+    let round_ns = times_ns.map(run_ns).fold(0, u64::saturating_add);
     let seeds_ns = round_ns.saturating_mul(runs).saturating_mul(plan.plan.lab.seeds.into());
     let machine_ns = if plan.plan.lab.model.twin.is_none() { MACHINE_NS } else { 0 };
     // More seeds are added until the budget ends.

@@ -175,6 +175,10 @@ fn a_plan_of_a_host_has_the_time_that_the_lab_takes_for_it() {
     };
     // Two cells, runs of 5 s and a second of warm-up, and the machine is measured.
     assert_eq!(time_s(&plan), Some(16 * 42 + 8 + 30));
+    for (lab_s, run_s) in [(1, 2 * 7), (9, 42)] {
+        plan.plan.works[0].lab_duration_ns = Some(lab_s * 1_000_000_000);
+        assert_eq!(time_s(&plan), Some(16 * run_s + 8 + 30), "the shorter length counts");
+    }
     plan.plan.measure.budget_ns = Some(3_600_000_000_000);
     assert_eq!(time_s(&plan), Some(710), "rounds are fixed");
     plan.plan.measure.until_decided = true;
