@@ -1150,14 +1150,14 @@ fn a_scheduler_that_knows_no_weights_breaks_a_rule_and_the_kernels_own_only_wher
     let trace = fs::read(laboratory.path("fifo-debian-6.18.pftrace")).unwrap();
     let switches = trace.windows(4).filter(|name| name == b"spin").count();
     assert!(switches > 100, "{switches}");
-    // A case that comes with schedlab.
-    let case = ["hunt", "--confirm", "idle-next-to-idle-policy", "--kernel", "debian:6.18"];
+    // A case that comes with schedlab, on the kernel on which it holds with nearly all trajectories.
+    let case = ["hunt", "--confirm", "idle-next-to-idle-policy", "--kernel", "debian:6.1"];
     let output = laboratory.schedlab(&case).output().unwrap();
     let found = stdout(&output);
     assert_eq!(output.status.code(), Some(1), "{found}{}", stderr(&output));
-    assert!(found.starts_with("debian:6.18: work conservation in "), "{found}");
+    assert!(found.starts_with("debian:6.1: work conservation in "), "{found}");
     // Tasks under SCHED_IDLE have next to no load, so no group is busier than that of the CPU that idles.
-    let passes = [", idle, looked for load ", " among CPUs 0-3 in PKG (each time no busier group)"];
+    let passes = [", idle, looked for load ", " among CPUs 0-3 (each time no busier group)"];
     assert!(passes.iter().all(|part| unwrapped(&found).contains(part)), "{found}");
     let (code, found, message) = confirm("./own.toml", "");
     assert_eq!((code, found.contains("no rule is broken")), (Some(0), true), "{found}{message}");
