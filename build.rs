@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 const FOLDER: &str = "src/backend/lab/preload";
-const SOURCES: [&str; 3] = ["clocks.c", "copies.c", "lockstep.c"];
+const SOURCES: [&str; 4] = ["clocks.c", "copies.c", "covered.c", "lockstep.c"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -109,6 +109,7 @@ fn answer(mut outcome: Value, effect: f64) -> String {
         quiet_at_ns: 0,
         capacity: Reading::Known(1.0),
         timer_resolution_ns: 1,
+        sched_code: Vec::new(),
     };
     let lines = [GuestMessage::Started, GuestMessage::Ready(Box::new(facts))];
     let lines: String =

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::model::{
-    Calibration, Cell, Environment, Lab, PlanEnd, RunEnd, RunSpec, SharedCache, Window,
+    Calibration, Cell, Coverage, Environment, Lab, PlanEnd, RunEnd, RunSpec, SharedCache, Window,
 };
 
 use serde::{Deserialize, Serialize};
@@ -138,6 +138,8 @@ pub enum RunNews {
     ConsoleKept {
         path: PathBuf,
     },
+    /// The code of kernel/sched that the guest executed, where [`Mode::covers`] is set and it is known.
+    Covered(Coverage),
     /// The host ended the run, and it begins again: its windows so far do not count.
     Again {
         reason: String,
@@ -190,6 +192,9 @@ pub struct Mode {
     pub verify: bool,
     /// Makes runs again whose results are cached.
     pub again: bool,
+    /// Says for each run which code of kernel/sched its guest executed.
+    #[serde(default)]
+    pub covers: bool,
 }
 
 /// The capabilities of a backend. Other code asks for a capability, never for a backend's name.

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
+use crate::backend::Mode;
 use crate::backend::lab::kernel::{self, Kernel, Setting};
-use crate::hunt::{Case, Generator, Machine, Place, Target, plan_text, size};
-use crate::model::{clean, duration_ns, quoted, show_duration};
+use crate::hunt::{Case, Generator, Machine, Place, Reached, Target, plan_text, size};
+use crate::model::{Coverage, clean, duration_ns, quoted, show_duration};
 use crate::session::{
     LabRequest, PlanText, Problem, SessionError, WatchRequest, WatchedRun, Watcher,
 };
@@ -114,6 +115,7 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
         watchers: machines.iter().map(|_| watcher()).collect(),
         runs: 0,
         failed: 0,
+        reached: Reached::default(),
     };
     let found = names.iter().map(|name| kernel::find(name)).collect::<Result<Vec<_>, _>>();
     let found = found.map_err(|error| Failure::from_advice(&error))?;
@@ -200,6 +202,9 @@ fn has_slices(release: &str) -> bool {
     numbers.take(2).collect::<Vec<u32>>() >= vec![6, 12]
 }
 
+/// A scenario's number, its distances, and the code that it executed.
+type EndedRun = (usize, Result<Distances, String>, Option<Coverage>);
+
 /// A case as it is written.
 #[derive(PartialEq)]
 struct Found {
@@ -215,6 +220,8 @@ struct HuntedKernel<'a> {
     /// Runs of scenarios, and those without a result.
     runs: u64,
     failed: u64,
+    /// By all of its scenarios.
+    reached: Reached,
 }
 
 impl HuntedKernel<'_> {
@@ -310,9 +317,10 @@ impl Hunt<'_> {
         end: Option<Instant>,
     ) -> Result<Option<Vec<Hit>>, Failure> {
         let mut runs: Vec<Vec<Option<Distances>>> = Vec::new();
+        let mut new_bytes = vec![0; cases.len()];
         for at in 0..self.kernels.len() {
             self.at = at;
-            runs.push(self.run_batch(cases, end)?);
+            runs.push(self.run_batch(cases, end, &mut new_bytes)?);
         }
         // Scenarios that every kernel has run.
         let done = self.kernels.iter().map(|kernel| kernel.runs).min().unwrap_or(0);
@@ -331,6 +339,9 @@ impl Hunt<'_> {
             };
             if own.is_empty() {
                 self.generators[0].came_near(case, nearest);
+                if new_bytes[at] > 0 {
+                    self.generators[0].reached_new_code(case);
+                }
             } else {
                 self.counts.hits += 1;
             }
@@ -339,29 +350,34 @@ impl Hunt<'_> {
         Ok(Some(hits))
     }
 
-    /// The distances of each case; `None`: its run gave no result.
+    /// The distances of each case; `None`: its run gave no result. Adds to `new_bytes` of each the code that it is the first
+    /// to execute.
     fn run_batch(
         &mut self,
         cases: &[Case],
         end: Option<Instant>,
+        new_bytes: &mut [u64],
     ) -> Result<Vec<Option<Distances>>, Failure> {
         let text = plan_text(&self.target(), TITLE, cases, self.args.seed, 1);
-        let (mut all, line) = (Vec::new(), StatusLine::new());
+        let (mut all, line) = (Vec::<EndedRun>::new(), StatusLine::new());
         let on = format!("of {} scenarios on {}", cases.len(), self.target());
         line.passing(&format!("0 {on}"));
         let watched = self.watch_until(text, end, &mut |run| {
-            all.push((run.cell.index as usize, distances(&run)));
+            all.push((run.cell.index as usize, distances(&run), run.coverage.cloned()));
             line.passing(&format!("{} {on}", all.len()));
         });
         line.clear();
         watched?;
         let mut by_case = vec![None; cases.len()];
-        for (case, distances) in all {
-            self.kernels[self.at].runs += 1;
+        all.sort_by_key(|(case, ..)| *case);
+        let kernel = &mut self.kernels[self.at];
+        for (case, distances, coverage) in all {
+            kernel.runs += 1;
+            new_bytes[case] += coverage.map_or(0, |coverage| kernel.reached.add(&coverage));
             match distances {
                 Ok(distances) => by_case[case] = Some(distances),
                 Err(reason) => {
-                    self.kernels[self.at].failed += 1;
+                    kernel.failed += 1;
                     self.counts.first_failure.get_or_insert(reason);
                 }
             }
@@ -402,7 +418,9 @@ impl Hunt<'_> {
         on_run: &mut dyn FnMut(WatchedRun),
     ) -> Result<(), Failure> {
         let text = PlanText::new("schedlab hunt", text);
-        let request = WatchRequest { text, lab: LabRequest::default(), seeds: None, traced: false };
+        let mode = Mode { covers: true, ..Mode::default() };
+        let lab = LabRequest { mode, ..LabRequest::default() };
+        let request = WatchRequest { text, lab, seeds: None, traced: false };
         let watcher = &mut self.kernels[self.at].watchers[0];
         Ok(until(self.stop, end, |stop| watcher.watch(request, stop, on_run)).map(drop)?)
     }
@@ -410,11 +428,21 @@ impl Hunt<'_> {
     fn summary(&self) -> Summary<'_> {
         Summary {
             kernels: shown(&self.kernels),
+            reached: self.reached(),
             compares: self.compares(),
             counts: &self.counts,
             before: self.before,
             cases: self.found.len() as u64,
         }
+    }
+
+    /// How much code was executed, on each kernel.
+    fn reached(&self) -> String {
+        let described = self.kernels.iter().filter_map(|kernel| {
+            let on = if self.compares() { format!(" on {}", kernel.target) } else { String::new() };
+            Some(format!("; {}{on}", kernel.reached.describe()?))
+        });
+        described.collect()
     }
 
     /// The command that goes on with this hunt.

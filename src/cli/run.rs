@@ -300,7 +300,7 @@ pub struct LabArgs {
 impl LabArgs {
     pub fn request(&self) -> LabRequest {
         let LabArgs { realtime, verify, again, cache } = self.clone();
-        let mode = Mode { realtime, verify, again };
+        let mode = Mode { realtime, verify, again, covers: false };
         LabRequest { mode, cache: cache.cache, ..LabRequest::default() }
     }
 }

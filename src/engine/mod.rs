@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::backend::{Backend, NotSaved, RunNews, SlowBoot};
-use crate::model::{Cell, Event, Outcome, PlanEnd, RunEnd, RunKey, RunSpec, Window};
+use crate::model::{Cell, Coverage, Event, Outcome, PlanEnd, RunEnd, RunKey, RunSpec, Window};
 
 pub use check::{CannotRun, check};
 pub use job::Job;
@@ -47,6 +47,8 @@ pub enum Emitted<'a> {
     Host(&'a HostNews),
     /// The console of the guest in which the run failed that ends next.
     Console(&'a Path),
+    /// The code that the guest of the run executed that ends next.
+    Covered(&'a Coverage),
 }
 
 /// The host does this to runs, or a guest that is slow.
@@ -348,6 +350,7 @@ fn emit_news<E>(
         RunNews::SlowBoot(boot) => emit(Emitted::Host(&HostNews::SlowBoot(boot))),
         RunNews::NotSaved(why) => emit(Emitted::Host(&HostNews::NotSaved(why))),
         RunNews::ConsoleKept { path } => emit(Emitted::Console(&path)),
+        RunNews::Covered(coverage) => emit(Emitted::Covered(&coverage)),
         RunNews::Again { reason } => {
             later.iter_mut().for_each(Vec::clear);
             emit(Emitted::Host(&HostNews::Ended { key, reason, is_made_again: true }))?;

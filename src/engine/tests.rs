@@ -243,7 +243,7 @@ fn ended_by_host(job: &Job, cell: u32, times: u32) -> (Vec<Event>, JobEnd, Vec<H
         match emitted {
             Emitted::Event(event) => events.push(event.clone()),
             Emitted::Host(of) => news.push(of.clone()),
-            Emitted::Pause | Emitted::Console(_) => {}
+            Emitted::Pause | Emitted::Console(_) | Emitted::Covered(_) => {}
         }
         Ok::<(), ()>(())
     };
@@ -658,7 +658,10 @@ fn a_pause_comes_before_what_takes_time() {
             match emitted {
                 Emitted::Pause => seen.push("pause"),
                 Emitted::Event(Event::RunStarted { .. }) => seen.push("run"),
-                Emitted::Event(_) | Emitted::Host(_) | Emitted::Console(_) => {}
+                Emitted::Event(_)
+                | Emitted::Host(_)
+                | Emitted::Console(_)
+                | Emitted::Covered(_) => {}
             }
             Ok::<(), ()>(())
         };

@@ -1,5 +1,5 @@
 //! Scenarios at random: the same seed gives the same ones. A part of them are changes of such as came near the bound
-//! of a rule. Pure.
+//! of a rule, or made the kernel execute other code. Pure.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -39,6 +39,8 @@ pub struct Generator {
     has_clamps: bool,
     /// The cases that came nearest to a bound, the nearest first.
     near: Vec<Near>,
+    /// The last cases that executed new code, the last one first.
+    new: Vec<Near>,
 }
 
 /// Things that sets of a case may have in common.
@@ -66,8 +68,9 @@ enum Part {
     All,
 }
 
-/// A case that came near the bound of a rule.
+/// A case that is worth variations.
 struct Near {
+    /// From the bound of a rule.
     distance: f64,
     case: Case,
     /// The number of variations that it has had.
@@ -91,6 +94,7 @@ impl Generator {
             has_slices: false,
             has_clamps: false,
             near: Vec::new(),
+            new: Vec::new(),
         }
     }
 
@@ -126,19 +130,31 @@ impl Generator {
         self.near.truncate(MAX_NEAR);
     }
 
+    /// Remembers a case that made the kernel execute code of its scheduler which none did before. Such cases become rare, so
+    /// a newer one takes the place of the oldest.
+    pub fn reached_new_code(&mut self, case: &Case) {
+        if !self.new.iter().any(|own| own.case == *case) {
+            self.new.insert(0, Near { distance: 0.0, case: case.clone(), variations: 0 });
+            self.new.truncate(MAX_NEAR);
+        }
+    }
+
     pub fn next_case(&mut self) -> Case {
-        let near = self.near.len() as u32;
-        let varied = if near > 0 && self.below(2) == 0 { self.variation(near) } else { None };
+        let has_parents = !self.near.is_empty() || !self.new.is_empty();
+        let varied = if has_parents && self.below(2) == 0 { self.variation() } else { None };
         varied.unwrap_or_else(|| self.drawn())
     }
 
-    /// Another case that is like one of those that came near.
-    fn variation(&mut self, near: u32) -> Option<Case> {
-        let at = self.below(near) as usize;
-        self.near[at].variations += 1;
-        let case = match self.near[at].variations {
-            MAX_VARIATIONS => self.near.remove(at).case,
-            _ => self.near[at].case.clone(),
+    /// Another case that is like one of those that came near or executed new code: of either kind if there are both.
+    fn variation(&mut self) -> Option<Case> {
+        let is_new = self.near.is_empty() || !self.new.is_empty() && self.below(2) == 0;
+        let kept = if is_new { self.new.len() } else { self.near.len() };
+        let at = self.below(kept as u32) as usize;
+        let kept = if is_new { &mut self.new } else { &mut self.near };
+        kept[at].variations += 1;
+        let case = match kept[at].variations {
+            MAX_VARIATIONS => kept.remove(at).case,
+            _ => kept[at].case.clone(),
         };
         (0..MAX_DRAWS).map(|_| self.changed(case.clone())).find(|changed| *changed != case)
     }
@@ -410,10 +426,31 @@ mod tests {
             for at in 1..=MAX_VARIATIONS {
                 assert!(generator.near.is_empty() == (at == 1));
                 generator.came_near(&first, 0.9);
-                let variation = generator.variation(1).unwrap();
+                let variation = generator.variation().unwrap();
                 assert_ne!(variation, first, "the {at}. variation");
             }
             assert!(generator.near.is_empty());
+        }
+    }
+
+    #[test]
+    fn cases_with_new_code_have_variations_next_to_those_that_came_near() {
+        let mut generator = Generator::new(5, 0, MACHINE);
+        let drawn: Vec<Case> = (0..MAX_NEAR + 3).map(|_| generator.drawn()).collect();
+        drawn.iter().for_each(|case| generator.reached_new_code(case));
+        generator.reached_new_code(&drawn[MAX_NEAR]);
+        let kept: Vec<&Case> = generator.new.iter().map(|own| &own.case).collect();
+        assert!(kept.into_iter().eq(drawn[3..].iter().rev()), "the last ones, once");
+        generator.came_near(&drawn[0], 0.9);
+        (1..MAX_VARIATIONS).for_each(|_| _ = generator.variation().unwrap());
+        let variations = |kept: &[Near]| kept.iter().map(|own| own.variations).sum::<u32>();
+        let of = [&generator.near[..], &generator.new].map(variations);
+        assert!(of[0] > 2 && of[1] > 2 && of[0] + of[1] == MAX_VARIATIONS - 1, "{of:?}");
+        (generator.near, generator.new) = (Vec::new(), vec![generator.new.swap_remove(0)]);
+        (0..2 * MAX_VARIATIONS).for_each(|_| _ = generator.next_case());
+        assert!(generator.new.len() <= 1);
+        while !generator.new.is_empty() {
+            generator.next_case();
         }
     }
 

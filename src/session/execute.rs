@@ -97,7 +97,7 @@ pub fn execute(
                 }
                 Emitted::Pause => cell.borrow_mut().settle()?,
                 // The reason of the failure names it.
-                Emitted::Console(_) => {}
+                Emitted::Console(_) | Emitted::Covered(_) => {}
             }
             Ok::<(), SessionError>(())
         },

@@ -166,7 +166,7 @@ impl LabRequest {
     /// Whether something is asked of the lab.
     pub fn is_given(&self) -> bool {
         let named = [&self.kernel, &self.kernel_args, &self.machine, &self.cache];
-        let Mode { realtime, verify, again } = self.mode;
+        let Mode { realtime, verify, again, covers: _ } = self.mode;
         named.iter().any(|word| word.is_some()) || realtime || verify || again
     }
 }

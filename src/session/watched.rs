@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::backend::Backend;
 use crate::engine::{self, Emitted, HostNews, Job};
 use crate::model::{
-    Cell, Event, Outcome, Plan, PlanEnd, PlanStarted, SampledPlan, TRACE_PROBE, Window, clean,
+    Cell, Coverage, Event, Outcome, Plan, PlanEnd, PlanStarted, SampledPlan, TRACE_PROBE, Window,
+    clean,
 };
 
 use super::prepare::prepare_new;
@@ -21,6 +22,8 @@ pub struct WatchedRun<'a> {
     pub outcome: &'a Outcome,
     /// The lab's own copy of the console of a guest in which the run failed.
     pub console: Option<&'a Path>,
+    /// The code of kernel/sched that its guest executed, where that was asked for and is known.
+    pub coverage: Option<&'a Coverage>,
 }
 
 #[derive(Clone)]
@@ -92,7 +95,7 @@ fn execute(
 ) -> Result<PlanEnd, SessionError> {
     let started = job.started.clone();
     let PlanStarted { plan, cells, .. } = &started;
-    let (mut windows, mut console) = (Vec::new(), None);
+    let (mut windows, mut console, mut coverage) = (Vec::new(), None, None);
     let end = engine::execute(
         job,
         backend,
@@ -101,10 +104,11 @@ fn execute(
             match emitted {
                 Emitted::Event(Event::RunStarted { .. }) => {
                     windows.clear();
-                    console = None;
+                    (console, coverage) = (None, None);
                 }
                 Emitted::Host(news) => on_host(news, &started),
                 Emitted::Console(path) => console = Some(path.to_path_buf()),
+                Emitted::Covered(own) => coverage = Some(own.clone()),
                 Emitted::Event(Event::Window { window, .. }) => windows.push(window.clone()),
                 Emitted::Event(Event::RunEnded { key, outcome }) => on_run(WatchedRun {
                     plan,
@@ -112,6 +116,7 @@ fn execute(
                     windows: &windows,
                     outcome,
                     console: console.as_deref(),
+                    coverage: coverage.as_ref(),
                 }),
                 _ => {}
             }

@@ -1,9 +1,9 @@
 //! Finds out the facts about an agent's machine.
 
-use crate::model::{GUEST_WIRE, GuestFacts, Reading};
+use crate::model::{CodeRange, GUEST_WIRE, GuestFacts, Reading};
 use crate::sys::{self, Host, clock, environment, topology};
 
-pub fn facts(host: &Host, capacity: Reading<f64>) -> GuestFacts {
+pub fn facts(host: &Host, capacity: Reading<f64>, sched_code: Vec<CodeRange>) -> GuestFacts {
     let system = environment::Identity::here();
     GuestFacts {
         wire: GUEST_WIRE,
@@ -16,5 +16,6 @@ pub fn facts(host: &Host, capacity: Reading<f64>) -> GuestFacts {
         quiet_at_ns: clock::monotonic_ns(),
         capacity,
         timer_resolution_ns: clock::timer_resolution_ns(),
+        sched_code,
     }
 }

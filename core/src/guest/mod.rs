@@ -19,7 +19,7 @@ use crate::exec::{BootedGuests, Runner};
 use crate::model::{
     GUEST_INIT, GUEST_SETTLE_NS, GuestMessage, GuestSpec, Outcome, Reading, RunSpec,
 };
-use crate::sys::{Host, balancing, boot, burst, clock, fork, thread};
+use crate::sys::{Host, balancing, boot, burst, clock, fork, symbols, thread};
 use crate::workload;
 
 use error::AgentError;
@@ -101,12 +101,14 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
         // A kernel works on after it has started its first process.
         clock::sleep_until(clock::monotonic_ns() + quiet::EARLIEST_NS);
     }
+    // Before the wait, which forgets it.
+    let sched_code = if boot.is_virtual { symbols::sched_code(&host) } else { Vec::new() };
     let capacity = if boot.is_virtual {
         quiet::wait(boot.instruction_ps)?
     } else {
         Reading::Unknown("real time: not measured".to_string())
     };
-    let mut facts = facts(&host, capacity);
+    let mut facts = facts(&host, capacity, sched_code);
     if has_xen {
         (facts.topology, facts.scheduler) =
             xen::machine(guests.as_ref().and_then(BootedGuests::kernel))?;

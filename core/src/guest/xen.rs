@@ -40,7 +40,7 @@ pub fn live() -> ! {
     let channel = GuestChannel::open().unwrap_or_else(|why| panic!("no console: {why}"));
     channel.send(&GuestMessage::Started);
     let capacity = Reading::Unknown("a guest of Xen: not measured".to_string());
-    channel.send(&GuestMessage::Ready(Box::new(facts(&Host::default(), capacity))));
+    channel.send(&GuestMessage::Ready(Box::new(facts(&Host::default(), capacity, Vec::new()))));
     let outcome =
         work(&channel).unwrap_or_else(|error| Outcome::Failed { reason: error.to_string() });
     channel.send(&GuestMessage::Ended { outcome });

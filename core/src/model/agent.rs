@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Outcome, Reading, RunSpec, Topology, Window};
+use super::{CodeRange, Outcome, Reading, RunSpec, Topology, Window};
 
 /// The version of [`GuestSpec`] and [`GuestMessage`], checked at both ends.
 pub const GUEST_WIRE: u32 = 6;
@@ -110,4 +110,7 @@ pub struct GuestFacts {
     pub capacity: Reading<f64>,
     /// How exactly timers go off: a nanosecond, or a tick; 0: not known.
     pub timer_resolution_ns: u64,
+    /// The code of kernel/sched, or the parts of it that are known.
+    #[serde(default)]
+    pub sched_code: Vec<CodeRange>,
 }

@@ -6,6 +6,7 @@ mod agent;
 mod cgroup;
 mod checked_text;
 mod clean;
+mod coverage;
 mod cpu_time;
 mod cpuset;
 mod disturbance;
@@ -52,6 +53,7 @@ pub use cgroup::{
 pub use clean::{
     clean, clean_lines, clean_on_one_line, clean_path, clean_start, is_active, replaced,
 };
+pub use coverage::{CodeRange, Coverage};
 pub use cpu_time::{ABOVE_WALL, are_above_wall, is_above_wall};
 pub use cpuset::{CpuSet, CpuSetError, MAX_CPU};
 pub use disturbance::{

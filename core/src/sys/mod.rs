@@ -44,6 +44,7 @@ pub mod signal;
 pub mod socket;
 pub mod sparse;
 pub mod sqlite;
+pub mod symbols;
 pub mod task;
 #[cfg(test)]
 pub mod testing;

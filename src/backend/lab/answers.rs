@@ -2,15 +2,20 @@
 //! shared answer is kept as the user's own once it may be used.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
 use crate::backend::{AnswerDifference, CacheReport, UnusableAnswer};
-use crate::model::Outcome;
+use crate::model::{Coverage, Outcome};
+use crate::sys::input;
 use crate::sys::replace::replace;
 
 use super::guest::{self, GuestOutput};
-use super::results::Results;
+use super::preload::MAX_COVERED_BYTES;
+use super::results::{Results, digest};
 use super::shared::SharedCache;
 
 pub struct Answers {
@@ -32,8 +37,26 @@ impl Answers {
         Answers { own, shared, differing }
     }
 
-    pub fn own(&self, key: &str) -> Option<GuestOutput> {
-        guest::parse(self.own.get(key)?).ok()
+    /// `covers`: an answer without the code that was executed is none.
+    pub fn own(&self, key: &str, covers: bool) -> Option<GuestOutput> {
+        let mut output = guest::parse(self.own.get(key)?).ok()?;
+        if covers {
+            output.coverage = Some(self.coverage(key)?);
+        }
+        Some(output)
+    }
+
+    fn coverage(&self, key: &str) -> Option<Coverage> {
+        let packed = self.own.get(&coverage_key(key))?;
+        let unpacked = input::unpacked(&*packed, MAX_COVERED_BYTES);
+        input::read_all(unpacked, MAX_COVERED_BYTES).ok().map(Coverage)
+    }
+
+    /// Keeps the code that was executed next to the answer, which does not have it: who shares answers need not note it.
+    pub fn keep_coverage(&self, key: &str, coverage: &Coverage) -> io::Result<()> {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+        packed.write_all(&coverage.0)?;
+        self.own.put(&coverage_key(key), &packed.finish()?)
     }
 
     /// Asks the shared cache. An answer that need not be checked is kept.
@@ -111,6 +134,10 @@ impl Answers {
     }
 }
 
+fn coverage_key(key: &str) -> String {
+    digest(&[b"covered", key.as_bytes()])
+}
+
 /// Whether an answer is complete: the results, and the machine on which they were measured.
 fn is_answer(output: &GuestOutput) -> bool {
     matches!(output.outcome, Outcome::Done { .. }) && output.facts.is_some()
@@ -151,18 +178,34 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_without_the_code_that_was_executed_is_none_where_that_is_asked_for() {
+        let home = tempfile::tempdir().unwrap();
+        let own = Results::open(home.path()).unwrap();
+        let answers = Answers::new(own, None, differing(home.path()));
+        answers.keep(&key(), &answer(7), None).unwrap();
+        assert!(answers.own(&key(), false).is_some() && answers.own(&key(), true).is_none());
+        let coverage = Coverage((0..60_000).map(|at| (at % 250) as u8).collect());
+        answers.keep_coverage(&key(), &coverage).unwrap();
+        assert_eq!(answers.own(&key(), true).unwrap().coverage, Some(coverage));
+        assert_eq!(answers.own(&key(), false).unwrap().coverage, None);
+        let too_much = Coverage(vec![0; MAX_COVERED_BYTES as usize + 1]);
+        answers.keep_coverage(&key(), &too_much).unwrap();
+        assert!(answers.own(&key(), true).is_none());
+    }
+
+    #[test]
     fn an_answer_of_another_user_becomes_ones_own() {
         let (server, homes) = (Server::kept(), [(); 2].map(|()| tempfile::tempdir().unwrap()));
         let first = user(&server, homes[0].path(), 100.0);
-        assert!(first.own(&key()).is_none() && first.shared(&key()).is_none());
+        assert!(first.own(&key(), false).is_none() && first.shared(&key()).is_none());
         first.keep(&key(), &answer(7), None).unwrap();
         assert_eq!(first.end().unwrap().sent, 1);
         let second = user(&server, homes[1].path(), 100.0);
-        assert!(second.own(&key()).is_none());
+        assert!(second.own(&key(), false).is_none());
         let found = second.shared(&key()).unwrap();
         assert!(!found.is_to_check);
         assert_eq!(found.output.bytes, answer(7));
-        assert_eq!(second.own(&key()).unwrap().bytes, answer(7), "it is kept");
+        assert_eq!(second.own(&key(), false).unwrap().bytes, answer(7), "it is kept");
         let report = second.end().unwrap();
         assert_eq!((report.answers, report.checked, report.sent), (1, 0, 0));
     }
@@ -177,9 +220,13 @@ mod tests {
             let state = home.path().join(ours.to_string());
             let user = user(&server, &state, 0.0);
             let theirs = user.shared(&key()).unwrap();
-            assert!(theirs.is_to_check && user.own(&key()).is_none());
+            assert!(theirs.is_to_check && user.own(&key(), false).is_none());
             user.keep(&key(), &answer(ours), Some(&theirs)).unwrap();
-            assert_eq!(user.own(&key()).unwrap().bytes, answer(ours), "what was measured here");
+            assert_eq!(
+                user.own(&key(), false).unwrap().bytes,
+                answer(ours),
+                "what was measured here"
+            );
             let report = user.end().unwrap();
             assert_eq!(report.differences.len(), differences);
             assert_eq!((report.checked, report.sent), (1 - differences as u64, 0));

@@ -151,6 +151,7 @@ mod tests {
             quiet_at_ns: 0,
             capacity: Reading::Known(0.99),
             timer_resolution_ns: 1,
+            sched_code: Vec::new(),
             scheduler: Reading::Known("EEVDF".to_string()),
         }
     }

@@ -6,15 +6,18 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::model::GuestTime;
+use crate::model::{Coverage, GuestTime};
 use crate::sys::clock;
 
 use super::error::LabError;
-use super::preload::Proof;
+use super::preload::{self, Proof};
 use crate::sys::input;
 
 /// The file in which the library that keeps QEMU in step leaves its proof.
 pub const PROOF: &str = "proof";
+
+/// The file in which it notes the code that was executed.
+const COVERED: &str = "covered";
 
 /// A file that is locked as long as the process of its folder lives.
 const ALIVE: &str = "alive";
@@ -89,6 +92,12 @@ impl GuestFiles {
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
+    }
+
+    /// The code that the guest executed, if that was noted.
+    pub fn coverage(&self) -> Option<Coverage> {
+        let notes = input::read_file(self.path(COVERED), preload::MAX_COVERED_BYTES);
+        preload::covered(&notes.ok()?)
     }
 
     /// Whether QEMU's threads were in step from beginning to end, by the library's own proof.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::model::{EXIT_CODE, GUEST_WIRE, GuestFacts, GuestMessage, Outcome, Window};
+use crate::model::{Coverage, EXIT_CODE, GUEST_WIRE, GuestFacts, GuestMessage, Outcome, Window};
 use crate::sys::{child, fork};
 
 use super::console::{self, Console};
@@ -96,6 +96,8 @@ pub struct GuestOutput {
     pub outcome: Outcome,
     /// Where the console of a run that failed is kept.
     pub console: Option<PathBuf>,
+    /// The code of kernel/sched that it executed, where that was asked for and is known.
+    pub coverage: Option<Coverage>,
     /// Unchanged, for comparing two runs to the bit.
     pub bytes: Vec<u8>,
 }
@@ -103,7 +105,8 @@ pub struct GuestOutput {
 impl GuestOutput {
     /// The output for a guest that is not started because its run could not begin.
     pub fn not_started(outcome: Outcome) -> GuestOutput {
-        GuestOutput { facts: None, windows: Vec::new(), outcome, console: None, bytes: Vec::new() }
+        let (windows, bytes) = (Vec::new(), Vec::new());
+        GuestOutput { facts: None, windows, outcome, console: None, coverage: None, bytes }
     }
 }
 
@@ -387,7 +390,7 @@ pub fn parse(bytes: Vec<u8>) -> Result<GuestOutput, GuestFault> {
         }
     }
     let outcome = end.ok_or(GuestFault::NoEnd)?;
-    Ok(GuestOutput { facts, windows, outcome, console: None, bytes })
+    Ok(GuestOutput { facts, windows, outcome, console: None, coverage: None, bytes })
 }
 
 /// The first difference between two guests that should be equal.

@@ -393,7 +393,7 @@ impl GuestManager {
         let key = machine.key(&text);
         let exact = |output| Ok(Measured { output, asked: machine.asked(GuestTime::Exact) });
         let may_look_up = !self.mode.again && !self.mode.verify && self.time == Time::Virtual;
-        if may_look_up && let Some(output) = self.answers.own(&key) {
+        if may_look_up && let Some(output) = self.answers.own(&key, self.mode.covers) {
             self.looked_up.fetch_add(1, Relaxed);
             return exact(output);
         }
@@ -408,7 +408,9 @@ impl GuestManager {
         {
             return exact(GuestOutput::not_started(outcome));
         }
-        let theirs = if may_look_up { self.answers.shared(&key) } else { None };
+        // Shared answers say nothing of the code.
+        let may_share = may_look_up && !self.mode.covers;
+        let theirs = if may_share { self.answers.shared(&key) } else { None };
         let theirs = match theirs {
             Some(SharedAnswer { output, is_to_check: false }) => {
                 self.looked_up.fetch_add(1, Relaxed);
@@ -458,7 +460,9 @@ impl GuestManager {
             serde_json::to_vec(&GuestMessage::Ready(Box::new(GuestFacts::clone(facts))))?;
         bytes.push(b'\n');
         bytes.extend(&output.bytes);
-        self.answers.keep(key, &bytes, theirs).map_err(LabError::Cache)
+        let keep_code = |coverage| self.answers.keep_coverage(key, coverage);
+        let kept = output.coverage.as_ref().map_or(Ok(()), keep_code);
+        kept.and_then(|()| self.answers.keep(key, &bytes, theirs)).map_err(LabError::Cache)
     }
 
     pub fn looked_up(&self) -> usize {

@@ -146,7 +146,8 @@ impl Backend for Lab {
                 return RunEnd::Finished(Outcome::Failed { reason: error.to_string() });
             }
         };
-        let GuestOutput { facts, windows, outcome, console, .. } = output;
+        let GuestOutput { facts, windows, outcome, console, coverage, .. } = output;
+        coverage.into_iter().map(RunNews::Covered).for_each(&mut *on_news);
         console.into_iter().for_each(|path| on_news(RunNews::ConsoleKept { path }));
         windows.into_iter().map(RunNews::Window).for_each(on_news);
         RunEnd::Finished(match (outcome, facts) {

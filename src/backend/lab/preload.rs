@@ -1,7 +1,7 @@
 //! The library that is loaded into QEMU (`preload/`): it keeps the main loop in step with the virtual CPUs,
 //! gives each of them its own clock, and leaves a proof. Input: bytes of that proof. Pure.
 
-use crate::model::{Lab, LabModel};
+use crate::model::{CodeRange, Coverage, Lab, LabModel};
 
 /// The library, for a file that `LD_PRELOAD` names.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
@@ -11,6 +11,9 @@ pub const PROOF_VARIABLE: &str = "SCHEDLAB_LOCKSTEP";
 pub const CLOCKS_VARIABLE: &str = "SCHEDLAB_CLOCKS";
 /// The environment variable that asks for copies.
 pub const COPIES_VARIABLE: &str = "SCHEDLAB_COPIES";
+
+/// The environment variable with the code whose execution is noted.
+pub const COVERED_VARIABLE: &str = "SCHEDLAB_COVERED";
 
 /// Duration of a PAUSE. A spinning CPU lets others run with it, so it costs more than one instruction.
 const PAUSE_PS: u64 = 100_000;
@@ -26,6 +29,29 @@ pub fn clocks(lab: &Lab) -> String {
         [idle_exit_ns, exit_ns, below_ns, ipi_near_ns, ipi_far_ns].map(|ns| ps(ns).to_string());
     let (skew_ps, delays) = (ps(Some(*skew_ns)), delays.join(","));
     format!("{instruction_ps},{skew_ps},{PAUSE_PS},{delays},{}", lab.cpus_per_llc())
+}
+
+/// More code than kernel/sched has is not noted: a guest says where it is.
+const MAX_CODE_BYTES: u64 = 1 << 20;
+const MAX_RANGES: usize = 8;
+/// The begin of the library's notes.
+const COVERED: &[u8] = b"COVERED1";
+/// Their size at most.
+pub const MAX_COVERED_BYTES: u64 = MAX_CODE_BYTES / 8 + COVERED.len() as u64;
+
+/// The value of [`COVERED_VARIABLE`] for this code; `None`: there is none, or it cannot be noted.
+pub fn covered_code(code: &[CodeRange]) -> Option<String> {
+    let size = |range: &CodeRange| range.to.checked_sub(range.from).filter(|bytes| *bytes > 0);
+    let sizes: Option<Vec<u64>> = code.iter().map(size).collect();
+    let bytes = sizes?.into_iter().fold(0, u64::saturating_add);
+    let fits = (1..=MAX_RANGES).contains(&code.len()) && bytes <= MAX_CODE_BYTES;
+    let text = |range: &CodeRange| format!("{:x}-{:x}", range.from, range.to);
+    fits.then(|| code.iter().map(text).collect::<Vec<_>>().join(","))
+}
+
+/// The code that was executed, by the library's notes; `None`: this QEMU lacks what they take.
+pub fn covered(notes: &[u8]) -> Option<Coverage> {
+    Some(Coverage(notes.strip_prefix(COVERED)?.to_vec()))
 }
 
 /// Why virtual CPUs cannot have clocks of their own.
@@ -172,6 +198,24 @@ mod tests {
         let at = bytes.len() - MISSING_BYTES;
         bytes[at..at + 10].copy_from_slice(b"icount_get");
         assert_eq!(Proof::read(&bytes).expect("a proof").missing, "icount_get");
+    }
+
+    #[test]
+    fn code_is_noted_where_it_is_little_enough_and_notes_begin_with_their_word() {
+        let code = |from: u64, bytes: u64| CodeRange { from, to: from.wrapping_add(bytes) };
+        let (first, whole) = (code(0x1000, 16), code(0, MAX_CODE_BYTES));
+        assert_eq!(covered_code(&[first, code(0x2000, 1)]).unwrap(), "1000-1010,2000-2001");
+        assert!(covered_code(&[whole]).is_some());
+        let (many, backwards) = ([first; MAX_RANGES + 1], CodeRange { from: 2, to: 1 });
+        for wrong in
+            [&[][..], &[whole, first], &[backwards], &[code(7, 0)], &[code(0, u64::MAX); 2], &many]
+        {
+            assert_eq!(covered_code(wrong), None, "{wrong:?}");
+        }
+        assert_eq!(covered(b"COVERED1\x03\x00"), Some(Coverage(vec![3, 0])));
+        for other in [&b""[..], b"COVERED", &[0; 64]] {
+            assert_eq!(covered(other), None);
+        }
     }
 
     #[test]

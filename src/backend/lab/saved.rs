@@ -363,6 +363,7 @@ mod tests {
             quiet_at_ns: 7,
             capacity: Reading::Known(0.1 + 0.2),
             timer_resolution_ns: 1,
+            sched_code: Vec::new(),
         };
         Quiet { facts, time: GuestTime::Exact, started_after: Duration::from_nanos(1_000_000_007) }
     }

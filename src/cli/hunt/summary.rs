@@ -21,6 +21,8 @@ pub(super) struct Counts {
 pub(super) struct Summary<'a> {
     /// `debian:6.12, debian:6.18`.
     pub kernels: String,
+    /// How much code they have executed, as the end of a sentence.
+    pub reached: String,
     /// Whether kernels are compared.
     pub compares: bool,
     pub counts: &'a Counts,
@@ -42,7 +44,10 @@ impl Summary<'_> {
             found => format!("; {} found so far", counted(found, "case")),
         };
         let (scenarios, seconds) = (self.scenarios(), elapsed.as_secs());
-        format!("{scenarios}, {seconds} s: {hits} of the last {all} {hit}{next}{found}")
+        format!(
+            "{scenarios}, {seconds} s: {hits} of the last {all} {hit}{next}{found}{}",
+            self.reached
+        )
     }
 
     /// `32 scenarios on debian:6.18, 3 of which broke a rule: 1 case found`.
@@ -55,6 +60,7 @@ impl Summary<'_> {
         };
         let found = counted(self.found(), "case");
         let mut text = format!("{} on {}{hits}: {found} found", self.scenarios(), self.kernels);
+        text += &self.reached;
         if resumed > 0 {
             text += &format!("; it went on with {} of before", counted(resumed, "case"));
         }
@@ -84,7 +90,8 @@ mod tests {
 
     fn summary(counts: &Counts) -> Summary<'_> {
         let kernels = "debian:6.18".to_string();
-        Summary { kernels, compares: false, counts, before: 0, cases: 0 }
+        let reached = String::new();
+        Summary { kernels, reached, compares: false, counts, before: 0, cases: 0 }
     }
 
     #[test]

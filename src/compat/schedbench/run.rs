@@ -119,7 +119,8 @@ pub fn run(
             RunNews::Starved { .. }
             | RunNews::SlowBoot(_)
             | RunNews::NotSaved(_)
-            | RunNews::ConsoleKept { .. } => {}
+            | RunNews::ConsoleKept { .. }
+            | RunNews::Covered(_) => {}
         };
         match backend.run_again_if_ended(spec, cancel, &mut on_news) {
             RunEnd::Interrupted => {

@@ -88,6 +88,7 @@ impl GuestManager {
             Some(copied) => guest::run_copy(copied, &start, cancel)?,
             None => guest::run(&start, cancel)?,
         };
+        output.coverage = files.coverage();
         output.facts = Some(Box::new(snapshot.quiet.facts.clone()));
         let time = match (&snapshot.quiet.time, files.in_step(pid)) {
             (GuestTime::Exact, in_step) => in_step,
@@ -112,7 +113,12 @@ impl GuestManager {
         let has_hypervisor = machine.kernel.hypervisor.is_some();
         let memory = path_of(&snapshot.memory).into();
         let from = From::State { state: &state, memory, has_hypervisor, stops: false };
-        self.start(from, run_documents(machine, files), files, patience)
+        let mut start = self.start(from, run_documents(machine, files), files, patience);
+        let code = preload::covered_code(&snapshot.quiet.facts.sched_code);
+        let code = code.filter(|_| self.mode.covers && self.can_rehearse(machine));
+        let variable = code.map(|code| (preload::COVERED_VARIABLE, code.into()));
+        start.environment.extend(variable);
+        start
     }
 
     /// The machine whose copies begin in this state; `None`: it cannot be, or memory does not suffice.

@@ -510,6 +510,7 @@ static void begin(void)
     }
     qemu.qemu_cpu_kick(cpus[0].state);
     wants_condition = false;
+    covered_begin(cpus[0].state);
     now = qemu.icount_get() * ns;
     is_booting = now < boot_begins;
     uint64_t *registers = find_registers(cpus[0].state);

@@ -5,7 +5,7 @@
  * The guest says that it is ready (clocks.c). Under SCHEDLAB_COPIES the thread of the virtual CPUs then takes
  * requests: on standard input the folder of a copy, which ends with a zero byte, on standard output lines:
  * `copy PID` when it runs, `end PID STATUS` when it has ended with this status of `wait`. A copy has files of its
- * own in its folder: it reads `spec`, and writes `results`, `console`, `complaints` and its proof.
+ * own in its folder: it reads `spec`, and writes `results`, `console`, `complaints`, `covered` and its proof.
  *
  * A copy is a fork, and has only the thread of the virtual CPUs: in lockstep (lockstep.c) the main loop does
  * nothing while a guest is at work, but to end QEMU, which a copy does itself. At the time of a fork that thread
@@ -173,7 +173,7 @@ void copies_serve(void)
         pid_t pid = fork();
         if (pid == 0) {
             become_copy(folder, own);
-            if (!lockstep_renew(&before))
+            if (!lockstep_renew(&before) || !covered_renew())
                 _exit(1);
             return;
         }

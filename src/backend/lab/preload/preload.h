@@ -1,7 +1,7 @@
 /*
  * The interface between the parts of the library: lockstep.c keeps QEMU's main loop in step with the
  * thread of the virtual CPUs, clocks.c gives each virtual CPU a clock of its own, copies.c makes copies of a
- * machine that is ready.
+ * machine that is ready, covered.c notes which code was executed.
  */
 #ifndef SCHEDLAB_PRELOAD_H
 #define SCHEDLAB_PRELOAD_H
@@ -49,5 +49,12 @@ void copies_serve(void);
 
 /* Called before the virtual CPUs wait for QEMU's end: ends a copy, which has no main loop. */
 void copies_end(int cause);
+
+/* Begins to note which code is executed if that was asked for, with the first virtual CPU, before that executes
+ * anything. */
+void covered_begin(void *cpu);
+
+/* In a copy: begins notes in its working folder, which continue those before. */
+bool covered_renew(void);
 
 #endif
