@@ -5,7 +5,7 @@
 #[expect(dead_code, reason = "the other target uses the rest")]
 mod support;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -219,6 +219,18 @@ impl Laboratory {
     /// Results in the cache.
     fn kept(&self) -> usize {
         fs::read_dir(self.path(".cache/schedlab/results")).unwrap().count()
+    }
+
+    /// Removes the results in the cache. Returns them by their names.
+    fn take_results(&self) -> BTreeMap<String, Vec<u8>> {
+        let files = fs::read_dir(self.path(".cache/schedlab/results")).unwrap();
+        let taken = files.map(|file| {
+            let path = file.unwrap().path();
+            let bytes = fs::read(&path).unwrap();
+            fs::remove_file(&path).unwrap();
+            (path.file_name().unwrap().to_string_lossy().into_owned(), bytes)
+        });
+        taken.collect()
     }
 
     /// Starts a run, and waits until it has guests. Also gives their processes.
@@ -1184,17 +1196,20 @@ fn a_scheduler_that_knows_no_weights_breaks_a_rule_and_the_kernels_own_only_wher
 #[test]
 fn a_hunt_finds_each_wrong_scheduler_and_keeps_its_case_when_it_is_interrupted() {
     let Some(laboratory) = Laboratory::open() else { return };
-    for scx in ["bad", "lossy", "stray"] {
-        let words = ["hunt", "--scx", scx, "--for", "1ms", "--seed", "1", "-o", scx];
+    let found = |scx: &str, folder: &str| {
+        let words = ["hunt", "--scx", scx, "--for", "1ms", "--seed", "1", "-o", folder];
         let mut hunt = laboratory.schedlab(&words).spawn().unwrap();
-        let case = laboratory.path(&format!("{scx}/hunt-1.toml"));
+        let case = laboratory.path(&format!("{folder}/hunt-1.toml"));
         while !case.exists() && hunt.try_wait().unwrap().is_none() {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
         assert!(case.exists(), "nothing was found under {scx}");
         signal(hunt.id(), "-INT");
         assert_eq!(hunt.wait().unwrap().code(), Some(130), "{scx}");
-        let text = fs::read_to_string(case).unwrap();
+        fs::read_to_string(case).unwrap()
+    };
+    for scx in ["bad", "lossy", "stray"] {
+        let text = found(scx, scx);
         assert!(text.contains(&format!("scx = \"{scx}\"\n")), "{text}");
         let stored = laboratory.shows(&["list", "hunts", "COLUMNS=400"]);
         let note = format!("{scx}/hunt-1.toml, hunted with --seed 1, interrupted while it was ");
@@ -1214,11 +1229,35 @@ fn a_hunt_finds_each_wrong_scheduler_and_keeps_its_case_when_it_is_interrupted()
     let output = laboratory.schedlab(&["hunt", "--confirm", "bad/hunt-1.toml"]).output();
     let confirmed = stdout(&output.unwrap());
     assert!(unwrapped(&confirmed).contains(&counted), "{counted}: {confirmed}");
+    assert_same_code(&laboratory, || _ = found("bad", "again"));
     let nothing = ["hunt", "--scx", "bad", "--seed", "2", "-o", "bad", "--resume"];
     let output = ended(laboratory.schedlab(&nothing), 2);
     assert!(stderr(&output).contains("no hunt of debian:6.18 with bad, "), "{output:?}");
     let console = fs::read_to_string(laboratory.path("stray/hunt-1.log")).unwrap();
     assert!(console.contains("schedlab_stray\" disabled"), "{console}");
+}
+
+/// The code of each run of a hunt is the same when it is repeated, and no result is another one where nobody asks for it.
+fn assert_same_code(laboratory: &Laboratory, repeat: impl Fn()) {
+    let before = laboratory.take_results();
+    // After the digest, which is a line.
+    let is_code = |result: &[u8]| result[65..].starts_with(&[0x1f, 0x8b]);
+    let assert_same = |after: &BTreeMap<String, Vec<u8>>, with_code: bool, at_least: usize| {
+        let same = after.iter().filter(|(name, _)| before.contains_key(*name));
+        let same: Vec<_> = same.filter(|(_, result)| is_code(result) == with_code).collect();
+        same.iter().for_each(|(name, result)| assert_eq!(before[*name], **result, "{name}"));
+        assert!(same.len() >= at_least, "{} are the same", same.len());
+    };
+    repeat();
+    let again = laboratory.take_results();
+    assert_same(&again, false, 16);
+    assert_same(&again, true, 16);
+    let codes: BTreeSet<_> = again.values().filter(|result| is_code(result)).collect();
+    assert!(codes.len() > 8, "scenarios execute different code: {}", codes.len());
+    done(laboratory.schedlab(&["run", "bad/hunt-1.toml", "--backend", "lab", "--quiet"]));
+    let plain = laboratory.take_results();
+    assert!(!plain.values().any(|result| is_code(result)));
+    assert_same(&plain, false, 4);
 }
 
 /// A guest's topology says which CPUs a last-level cache has.

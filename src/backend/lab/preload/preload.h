@@ -54,7 +54,7 @@ void copies_end(int cause);
  * anything. */
 void covered_begin(void *cpu);
 
-/* In a copy: begins notes in its working folder, which continue those before. */
+/* Begins notes in the working folder of a copy, which continue those before. */
 bool covered_renew(void);
 
 #endif
