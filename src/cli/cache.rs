@@ -81,7 +81,7 @@ fn fault(machine: &SavedMachine, own: &str) -> Option<&'static str> {
     }
 }
 
-/// `3 booted machines, 157.4 MiB of at most 2GiB`.
+/// `3 booted machines, 157.4 MiB of at most 4GiB`.
 pub fn machines_text() -> Result<String, LabError> {
     let kept = Kept::open()?;
     Ok(text_of(&kept.machines()?) + &limit(&kept))

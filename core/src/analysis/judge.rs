@@ -313,9 +313,8 @@ fn table_of(work: &mut WorkSamples, question: &Question, refused: &mut Vec<Note>
     });
     let runs: Vec<Vec<CountedRun>> = runs.collect();
     // A run that failed has no value of any metric.
-    let failed = work.unmeasured.iter().map(|own| own.iter().filter(|run| !run.is_skipped).count());
-    let made: Vec<usize> =
-        runs.iter().zip(failed).map(|(runs, failed)| runs.len() + failed).collect();
+    let made = runs.iter().zip(&work.failed).map(|(runs, failed)| runs.len() + failed);
+    let made: Vec<usize> = made.collect();
     for row in sets.iter_mut().flat_map(|set| &mut set.rows) {
         for (cell, made) in row.cells.iter_mut().zip(&made) {
             cell.runs = *made as u32;

@@ -24,6 +24,8 @@ pub struct WorkSamples<'a> {
     pub sides: Vec<Option<Values<'a>>>,
     /// By side: its runs that failed or were skipped. A side may have no others.
     pub unmeasured: Vec<Vec<&'a Unmeasured>>,
+    /// By side: the number of those that failed, in rounds that count, repeats of exact ones left out.
+    pub failed: Vec<usize>,
 }
 
 impl WorkSamples<'_> {
@@ -140,16 +142,23 @@ pub fn gather<'a>(
             };
             for (side, selection) in selections.iter().enumerate().filter(takes) {
                 let runs = measured(plan, cell, selection);
-                let mut unmeasured = unmeasured(plan, cell, selection).peekable();
-                if runs.is_empty() && unmeasured.peek().is_none() {
+                let unmeasured: Vec<&Unmeasured> = unmeasured(plan, cell, selection).collect();
+                if runs.is_empty() && unmeasured.is_empty() {
                     continue;
                 }
                 let work = work_of(&mut works, key, selections.len());
+                // Variants that differ in their names alone are still two variants.
+                let seen = seen[side].entry(&cell.variant.name).or_default();
+                let counted = &counted[plan.plan.work_of(cell.index)];
+                let failed = unmeasured.iter().filter(|run| {
+                    !run.is_skipped
+                        && counted.counts(run.key.round)
+                        && exact_failure(plan, cell, run).is_none_or(|whole| seen.insert(whole))
+                });
+                work.failed[side] += failed.count();
                 work.unmeasured[side].extend(unmeasured);
                 if !runs.is_empty() {
-                    // Variants that differ in their names alone are still two variants.
-                    let seen = seen[side].entry(&cell.variant.name).or_default();
-                    let counted = (first_round, &counted[plan.plan.work_of(cell.index)]);
+                    let counted = (first_round, counted);
                     let values = work.sides[side].get_or_insert_default();
                     values.take((at, plan), cell, &runs, counted, seen);
                 }
@@ -278,6 +287,12 @@ fn whole(plan: &SampledPlan, cell: &Cell, at: usize) -> Option<String> {
     (guest.time == GuestTime::Exact).then(whole)
 }
 
+/// As [`whole`], of a run that failed.
+fn exact_failure(plan: &SampledPlan, cell: &Cell, run: &Unmeasured) -> Option<String> {
+    let asked = (plan.plan.measure.seed, run.key.round, cell.work.label(), &cell.variant.knobs);
+    (plan.has_guests() && !plan.plan.lab.realtime).then(|| format!("{asked:?} failed"))
+}
+
 /// The work of this key, new where there is none yet.
 fn work_of<'w, 'a>(
     works: &'w mut Vec<WorkSamples<'a>>,
@@ -290,7 +305,8 @@ fn work_of<'w, 'a>(
     let at = works.iter().position(is_same).unwrap_or_else(|| {
         let none = std::iter::repeat_with(|| None).take(sides).collect();
         let unmeasured = vec![Vec::new(); sides];
-        works.push(WorkSamples { key, facts: Vec::new(), sides: none, unmeasured });
+        let failed = vec![0; sides];
+        works.push(WorkSamples { key, facts: Vec::new(), sides: none, unmeasured, failed });
         works.len() - 1
     });
     &mut works[at]

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -339,7 +340,10 @@ impl GuestFault {
             Self::Lab(error) => error.is_of_host(),
             Self::NoPipes | Self::Wait(_) | Self::NoCpu { .. } | Self::NotSaved(_) => true,
             Self::Ended { status, complaint } => {
-                child::is_ended_from_outside(*status) || complaint.contains(TERMINATING)
+                // It maps the memory of its guest from a file, which a disk may fail to read.
+                child::is_ended_from_outside(*status)
+                    || status.signal() == Some(libc::SIGBUS)
+                    || complaint.contains(TERMINATING)
             }
             Self::NotBooted(fault) => fault.is_of_host(),
             _ => false,

@@ -82,12 +82,13 @@ fn take_out(
         Taker { state, rest, parts, memory, written: vec![false; pages], block: Vec::new() };
     taker.rest.write_all(before)?;
     taker.take_section(&id)?;
-    loop {
-        match taker.pass(1)?[0] {
+    let mut kind = SECTION_START;
+    while kind != SECTION_END {
+        kind = taker.pass(1)?[0];
+        match kind {
             COMMAND => taker.pass_command()?,
             SECTION_PART | SECTION_END if taker.pass(4)? == id => taker.take_section(&id)?,
-            SECTION_PART | SECTION_END => return Err(unknown()),
-            _ => break,
+            _ => return Err(unknown()),
         }
     }
     io::copy(&mut taker.state, &mut taker.rest)?;
@@ -302,6 +303,7 @@ mod tests {
             with(SECTION, b"\x03ram\0\0\0\0\0\0\0\x05"),
             with(&[SECTION_FOOTER], &[0]),
             with(&[SECTION_END, 0, 0, 0, 2], &[SECTION_END, 0, 0, 0, 3]),
+            with(&[SECTION_END, 0, 0, 0, 2], b"\x04devices"),
             one(entry(0, 0x40, "memory0", &page)),
             one(entry(1 << 20, PAGE, "memory0", &page)),
             one(entry(0, ZEROS, "memory0", &[7])),

@@ -23,9 +23,9 @@ use crate::backend::NotSaved;
 use crate::model::{GuestFacts, GuestTime, show_bytes, size_bytes};
 use crate::sys::replace::NewFile;
 use crate::sys::sparse::next_data;
-use crate::sys::{self, input, remedy};
+use crate::sys::{self, remedy};
 
-/// All saved machines of a user, unless [`LIMIT`] says otherwise. A machine of 512 MiB takes some 120 MB.
+/// All saved machines of a user, unless [`LIMIT`] says otherwise. A machine of 512 MiB takes some 110 MiB.
 const MAX_BYTES: u64 = 4 << 30;
 /// The variable with another limit: `SCHEDLAB_MACHINES=4GiB`. With 0 none is kept.
 pub const LIMIT: &str = "SCHEDLAB_MACHINES";
@@ -191,13 +191,16 @@ impl SavedMachines {
         state_and_memory: (&Path, &File),
     ) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
-        let mut out = NewFile::begin(&self.folder.join(digest))?;
-        let bytes = write(&mut out, Sum::new(digest), head, state_and_memory)?;
-        let max = self.max_bytes;
+        let path = self.folder.join(digest);
+        let mut out = NewFile::begin(&path)?;
+        write(&mut out, Sum::new(digest), head, state_and_memory)?;
+        out.finish()?;
+        // What a hole takes is the file system's to say.
+        let (bytes, max) = (bytes_without_holes(&path), self.max_bytes);
         if bytes > max {
+            remove_if_there(&path)?;
             return Err(io::Error::other(TooLarge { bytes, max }));
         }
-        out.finish()?;
         self.make_room()
     }
 
@@ -289,33 +292,50 @@ fn each_block(
     Ok(())
 }
 
-/// Writes all of a machine, and returns its size without holes.
+/// Writes all of a machine.
 fn write(
     out: &mut NewFile,
     mut sum: Sum,
     head: (&MachineSummary, &Quiet),
     (state, memory): (&Path, &File),
-) -> io::Result<u64> {
+) -> io::Result<()> {
     let memory_bytes = memory.metadata()?.len();
-    let (mut written, mut until) = (0, 0);
+    let mut until = 0;
     each_block(memory, memory_bytes, |at, block| {
         out.skip(at - until)?;
         until = at + block.len() as u64;
-        written += block.len() as u64;
         sum.add(&at.to_le_bytes());
         sum.add(block);
         out.write_all(block)
     })?;
     out.skip(memory_bytes - until)?;
-    let parts = [serde_json::to_vec(&head)?, input::read_file(state, MAX_STATE_BYTES)?];
-    let lengths = [memory_bytes, parts[0].len() as u64, parts[1].len() as u64];
-    parts.iter().for_each(|part| sum.add(part));
+    let (head, state) = (serde_json::to_vec(&head)?, File::open(state)?);
+    let lengths = [memory_bytes, head.len() as u64, state.metadata()?.len()];
+    sum.add(&head);
+    out.write_all(&head)?;
+    pass_on((&state, 0), lengths[2], &mut sum, out)?;
     lengths.iter().for_each(|length| sum.add(&length.to_le_bytes()));
     let words = lengths.into_iter().chain([sum.0]).flat_map(u64::to_le_bytes);
-    let footer: Vec<u8> = MAGIC.iter().copied().chain(words).collect();
-    let tail = [parts.concat(), footer].concat();
-    out.write_all(&tail)?;
-    Ok(written + tail.len() as u64)
+    out.write_all(&MAGIC.iter().copied().chain(words).collect::<Vec<u8>>())
+}
+
+/// Writes so many bytes of a file, from a place on.
+fn pass_on(
+    (from, mut at): (&File, u64),
+    bytes: u64,
+    sum: &mut Sum,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut block = vec![0; BLOCK_BYTES];
+    let end = at.checked_add(bytes).ok_or(ErrorKind::InvalidData)?;
+    while at < end {
+        let block = &mut block[..(end - at).min(BLOCK_BYTES as u64) as usize];
+        from.read_exact_at(block, at)?;
+        sum.add(block);
+        out.write_all(block)?;
+        at += block.len() as u64;
+    }
+    Ok(())
 }
 
 fn read_head(file: &File, footer: &Footer) -> io::Result<(Vec<u8>, (MachineSummary, Quiet))> {
@@ -334,14 +354,14 @@ fn read(file: &File, digest: &str, state: &Path) -> io::Result<Quiet> {
         Ok(())
     })?;
     let (head, (_, quiet)) = read_head(file, &footer)?;
-    let mut own = vec![0; footer.state_bytes as usize];
-    file.read_exact_at(&mut own, footer.memory_bytes + footer.head_bytes)?;
-    [&head, &own].into_iter().for_each(|part| sum.add(part));
+    sum.add(&head);
+    let own = (file, footer.memory_bytes + footer.head_bytes);
+    pass_on(own, footer.state_bytes, &mut sum, &mut io::sink())?;
     footer.lengths().iter().for_each(|length| sum.add(&length.to_le_bytes()));
     if sum.0 != footer.sum {
         return Err(ErrorKind::InvalidData.into());
     }
-    File::create_new(state)?.write_all(&own)?;
+    pass_on(own, footer.state_bytes, &mut sum, &mut File::create_new(state)?)?;
     Ok(quiet)
 }
 

@@ -33,6 +33,23 @@ fn exact(same_seeds: bool, emulators: &[&str]) -> Note {
     Note::UnpairedExact { same_seeds, emulators }
 }
 
+/// A failure of the exact lab repeats to the bit, as its values do.
+#[test]
+fn a_failure_that_ran_again_counts_once() {
+    let failing = |id: &str| {
+        let mut plan = lab(id, 1);
+        plan.runs.retain(|run| run.key.cell == 0 || run.key.round > 1);
+        (0..2).for_each(|round| lose(&mut plan, round, 1, false, "it stalled"));
+        plan
+    };
+    let lacking = |plans: &[SampledPlan]| {
+        let found = analysed(plans, &["variant=old,all", "variant=new,all"]);
+        let (.., row) = found.rows().next().unwrap();
+        (row.cells[1].lacking, row.cells[1].runs)
+    };
+    assert_eq!(lacking(&[failing("p1"), failing("p2")]), (2, 10));
+}
+
 #[test]
 fn a_side_has_the_kernel_that_was_booted_for_it_and_its_clock_and_no_boots() {
     let found = variants(lab("p", 1));

@@ -305,6 +305,28 @@ fn runs_that_failed_are_gaps_and_the_others_are_judged_if_there_are_enough() {
     assert_eq!((of("web */web/throughput"), of("chat/web/throughput")), (2, 0));
 }
 
+/// A round that load from outside spoilt does not count, nor does the failure in it.
+#[test]
+fn failures_in_spoilt_rounds_are_no_lacking_values() {
+    for is_spoilt in [true, false] {
+        let mut plan = plan("p1", 1, &["default", "batch"]);
+        for round in 0..20 {
+            run(&mut plan, round, 0, 1.0);
+            if round >= 5 {
+                run(&mut plan, round, 1, 1.1);
+                continue;
+            }
+            if is_spoilt {
+                let at = plan.runs.len() - 1;
+                disturb(&mut plan, at, DisturbanceKind::Steal, Some(0.3));
+            }
+            lose(&mut plan, round, 1, false, "it stalled");
+        }
+        let verdict = verdict(&analysed(&[plan], &["default", "batch"]), "throughput");
+        assert_eq!(verdict == Verdict::Better, is_spoilt, "{verdict:?}");
+    }
+}
+
 /// Four runs of `batch` fail, and one is skipped.
 fn with_failures(rounds: u32) -> SampledPlan {
     let mut plan = plan("p1", 1, &["default", "batch"]);

@@ -47,7 +47,7 @@ pub struct Snapshot {
     /// The digest of all that it depends on.
     pub digest: String,
     pub state: PathBuf,
-    /// What its guest has in memory; holes are zeros.
+    /// The memory of its guest; holes are zeros.
     pub memory: File,
     pub quiet: Quiet,
     /// Removed with it.
