@@ -65,7 +65,7 @@ fn a_budget_says_how_many_rounds_fit_and_the_command_has_one_for_all() {
     let text = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     // A round takes 6 s.
     let run = "schedlab run ./plan.toml --backend null";
-    let note = format!("has room for at most 10 of the 12 rounds; hint: {run} --budget 3min");
+    let note = format!("has room for at most 10 of the 12 rounds; hint: {run} --budget 2min");
     assert!(text.contains(&note), "{shown}");
     assert!(text.contains("planned 10 rounds, 1 min: "), "{shown}");
     let (_, command) = text.rsplit_once(&format!("{run} --rounds ")).unwrap();

@@ -43,24 +43,24 @@ pub struct MemoryPart {
     pub offset_mib: u64,
 }
 
-/// Takes the memory out of the file of a state, into a file of its own. A state of another form stays whole, and the
-/// memory is a hole.
-pub fn divide(state: &Path, parts: &[MemoryPart], memory: &Path) -> io::Result<()> {
+/// Divides the file with the whole state of a machine, which is removed, into two new ones. A state of another form stays
+/// whole, and the memory is a hole.
+pub fn divide(whole: &Path, parts: &[MemoryPart], [state, memory]: [&Path; 2]) -> io::Result<()> {
     let all_bytes = parts.iter().map(|part| part.mib << 20).sum();
-    let memory = File::create(memory)?;
+    let memory = File::create_new(memory)?;
     memory.set_len(all_bytes)?;
-    let rest = state.with_extension("rest");
-    let whole = BufReader::with_capacity(BUFFER_BYTES, File::open(state)?);
-    let out = BufWriter::with_capacity(BUFFER_BYTES, File::create(&rest)?);
-    match take_out(whole, parts, &memory, out) {
-        Ok(()) => fs::rename(&rest, state),
+    let from = BufReader::with_capacity(BUFFER_BYTES, File::open(whole)?);
+    let out = BufWriter::with_capacity(BUFFER_BYTES, File::create_new(state)?);
+    match take_out(from, parts, &memory, out) {
         Err(error) if is_unknown(&error) => {
             memory.set_len(0)?;
             memory.set_len(all_bytes)?;
-            fs::remove_file(&rest)
+            fs::remove_file(state)?;
+            fs::hard_link(whole, state)?;
         }
-        Err(error) => Err(error),
+        taken => taken?,
     }
+    fs::remove_file(whole)
 }
 
 /// Writes the memory of a stopped machine to `memory`, and what is left of its state to `rest`.
@@ -286,6 +286,24 @@ mod tests {
         let kept = [entry(0x4000, ZEROS, "bios", &[0]), entry(0x5000, PAGE, "bios", &twos)];
         assert!(rest == state(&[], &kept), "other memory is named each time");
         assert!(taken(&rest).unwrap().1 == rest, "a state without pages stays as it is");
+    }
+
+    #[test]
+    fn a_state_of_another_form_stays_whole_next_to_a_hole() {
+        let page = entry(0, PAGE, "memory0", &[1; PAGE_BYTES]);
+        let known = state(&[page.clone()], &[]);
+        let unknown = state(&[page], &[entry(0, 0x40, "memory0", &[])]);
+        for (bytes, has_memory) in [(known, true), (unknown, false)] {
+            let dir = tempfile::tempdir().unwrap();
+            let [whole, state, memory] =
+                ["whole", "state", "memory"].map(|name| dir.path().join(name));
+            fs::write(&whole, &bytes).unwrap();
+            divide(&whole, &parts(), [&state, &memory]).unwrap();
+            let memory = fs::read(memory).unwrap();
+            assert_eq!((memory.len(), memory[7] == 1), (2 << 20, has_memory));
+            assert_eq!(fs::read(state).unwrap() == bytes, !has_memory);
+            assert!(!whole.exists());
+        }
     }
 
     #[test]

@@ -195,7 +195,7 @@ impl SavedMachines {
         let mut out = NewFile::begin(&path)?;
         write(&mut out, Sum::new(digest), head, state_and_memory)?;
         out.finish()?;
-        // What a hole takes is the file system's to say.
+        // Some file systems have no holes.
         let (bytes, max) = (bytes_without_holes(&path), self.max_bytes);
         if bytes > max {
             remove_if_there(&path)?;

@@ -368,11 +368,13 @@ impl GuestManager {
         files: &GuestFiles,
         cancel: &AtomicBool,
     ) -> Result<Quiet, GuestError> {
-        let stopped = guest::stop_and_save(start, &relative(&files.path(STATE)), cancel)?;
+        let whole = files.path("whole");
+        let stopped = guest::stop_and_save(start, &relative(&whole), cancel)?;
         let time = files.in_step(stopped.pid);
         let parts = machine::memory_parts(&self.lab, machine.kernel.hypervisor.is_some());
-        let divided = memory::divide(&files.path(STATE), &parts, &files.path(MEMORY));
-        divided.map_err(LabError::io("write", &files.path(MEMORY)))?;
+        let [state, memory] = [STATE, MEMORY].map(|name| files.path(name));
+        memory::divide(&whole, &parts, [&state, &memory])
+            .map_err(LabError::io("divide", &whole))?;
         Ok(Quiet { facts: stopped.facts, time, started_after: stopped.started_after })
     }
 
