@@ -120,8 +120,8 @@ pub fn replayed(trace: &Trace, tasks: &[TracedTask], roles: &[Role]) -> Vec<Prof
     names.iter().enumerate().map(profile).collect()
 }
 
-/// Process, name, and whether it is the first thread.
-type Name<'a> = (&'a str, &'a str, bool);
+/// Process, name, whether it is the first thread, and where it may run.
+type Name<'a> = (&'a str, &'a str, bool, Option<&'a CpuSet>);
 /// Threads alike, and how they work.
 type Kind<'a> = (Name<'a>, Manner);
 
@@ -153,7 +153,9 @@ impl Scene {
             if thread.work_ns == 0 || (!thread.has_whole && thread.work_ns < min_ns) {
                 continue;
             }
-            let name = (task.process.as_str(), task.name.as_str(), task.tid == task.pid);
+            let cpus = asked.settings.get(&task.tid).and_then(|set| set.affinity.as_ref());
+            let is_main = task.tid == task.pid;
+            let name = (task.process.as_str(), task.name.as_str(), is_main, cpus);
             match first.manner(task.tid, &cut) {
                 Some(manner) => add(&mut kinds, (name, manner), thread.work_ns, task.tid),
                 None => others.push((name, thread.work_ns, task.tid)),
@@ -186,7 +188,7 @@ impl Scene {
         let left_out = all - kinds.len();
         let mut names: Vec<String> = Vec::new();
         let (mut roles, mut busy) = (BTreeMap::new(), Vec::new());
-        for (at, (((process, name, _), manner), (_, tids))) in kinds.iter().enumerate() {
+        for (at, (((process, name, ..), manner), (_, tids))) in kinds.iter().enumerate() {
             let name = if asked.is_named {
                 role_name(process, name, &names)
             } else {

@@ -726,6 +726,32 @@ fn a_fit_makes_up_for_the_wakeups_and_the_work_that_a_replay_lacks() {
     assert_eq!(fit(2.0, 1.0).work_ns(2_000), 0);
 }
 
+/// Timers wake threads 1 and 2 of one name in turn, which may run on CPUs of their own or not.
+#[test]
+fn threads_that_may_run_elsewhere_are_roles_of_their_own() {
+    let works = |at_us: u64| {
+        let tid = 1 + (at_us / 1_000 % 2) as i32;
+        let begin = [waking(Waker::Interrupt, tid), switch(0, Left::Runnable, tid)];
+        [(at_us, begin[0]), (at_us, begin[1]), (at_us + 500, switch(tid, Left::Sleeping, 0))]
+    };
+    let trace = trace(&(0..100_000).step_by(1_000).flat_map(works).collect::<Vec<_>>());
+    let tasks = [traced(1, "app", "app"), traced(2, "app", "app")];
+    for (cpus, roles) in [([0, 0], 1), ([0, 1], 2)] {
+        let set =
+            |cpu| Settings { affinity: Some([cpu].into_iter().collect()), ..Default::default() };
+        let settings = BTreeMap::from([(1, set(cpus[0])), (2, set(cpus[1]))]);
+        let (is_named, fits) = (true, &[][..]);
+        let asked =
+            Asked { trace: &trace, tasks: &tasks, settings: &settings, title: "t", is_named, fits };
+        let captured = captured(&asked).unwrap();
+        assert_eq!(captured.roles.len(), roles, "{}", captured.text);
+        for cpu in cpus {
+            let affinity = format!("affinity = \"{cpu}\"");
+            assert!(captured.text.contains(&affinity), "{}", captured.text);
+        }
+    }
+}
+
 #[test]
 fn a_fitted_plan_says_so_and_has_that_part_of_the_work() {
     let tasks = [traced(1, "app", "timer"), traced(2, "app", "app")];
