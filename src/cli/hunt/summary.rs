@@ -60,7 +60,9 @@ impl Summary<'_> {
         };
         let found = counted(self.found(), "case");
         let mut text = format!("{} on {}{hits}: {found} found", self.scenarios(), self.kernels);
-        text += &self.reached;
+        if self.counts.scenarios > 0 {
+            text += &self.reached;
+        }
         if resumed > 0 {
             text += &format!("; it went on with {} of before", counted(resumed, "case"));
         }
