@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn a_state_of_another_form_stays_whole_next_to_a_hole() {
         let page = entry(0, PAGE, "memory0", &[1; PAGE_BYTES]);
-        let known = state(&[page.clone()], &[]);
+        let known = state(std::slice::from_ref(&page), &[]);
         let unknown = state(&[page], &[entry(0, 0x40, "memory0", &[])]);
         for (bytes, has_memory) in [(known, true), (unknown, false)] {
             let dir = tempfile::tempdir().unwrap();
