@@ -902,7 +902,7 @@ fn what_the_lab_keeps_is_listed_and_removed() {
     }
     let listed = home.ok("cache");
     for line in [
-        "booted machines  2       1.4 MiB of at most 2GiB",
+        "booted machines  2       1.4 MiB of at most 4GiB",
         "abc1",
         "abd2",
         "ago, damaged",

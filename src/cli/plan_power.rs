@@ -19,6 +19,9 @@ use super::judging::Judging;
 use super::{Database, Failure, offering, terminal};
 use crate::model::quoted;
 
+/// A second variant for a plan that has one.
+const OTHER_VARIANT: &str = " --variant batch:policy=batch";
+
 #[derive(Args)]
 pub struct PlanPowerArgs {
     /// A built-in plan by name, or a plan file
@@ -74,7 +77,10 @@ pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
         set_seeds(&mut plan, &MeasureRequest::default());
     }
     plan.has_lab_durations = backend.guests().is_some_and(|(own, _)| !own.realtime);
-    let again = again(args);
+    // Equal variants are equal to the bit in the lab.
+    let other =
+        if backend.guests().is_some() && plan.variants.len() < 2 { OTHER_VARIANT } else { "" };
+    let again = again(args) + other;
     let cells = plan::cells(&plan);
     metrics::check(judged.patterns(), || {
         metrics::places(&cells, metrics::Added::by(&plan), &[], false)

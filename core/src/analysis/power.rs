@@ -38,8 +38,8 @@ pub struct Power {
     pub difference: f64,
     /// The probability of finding it, for each metric separately.
     pub power: f64,
-    /// The rounds that the plan makes in its budget. In the lab, whose time is not the budget's, those that a plan makes
-    /// in any case.
+    /// The rounds that the plan makes in its budget. In the lab, whose time is not the budget's, its first seeds, or as
+    /// many as a verdict takes.
     pub rounds: u32,
     /// The same without a budget. On a host a plan that is measured until it is decided is meant to end by its budget.
     pub planned_rounds: u32,
@@ -162,11 +162,13 @@ pub fn power(
     let is_exact = planned.has_guests() && !planned.plan.lab.realtime;
     let (round_ns, planned_rounds) = (round_ns(&planned.plan), planned.plan.measure.rounds);
     let Measure { budget_ns, until_decided, .. } = planned.plan.measure;
+    let min_rounds = stats::min_rounds(alpha, comparisons.max(1) * variants);
     // Guests have this number of seeds whatever the budget is.
     let first = u64::from(if planned.has_guests() { planned.plan.lab.seeds } else { 1 });
     let fitting = match budget_ns {
         Some(ns) if !is_exact => (ns / round_ns.max(1)).max(first),
-        Some(_) if until_decided => first,
+        // Fewer than those of any verdict say nothing, and more follow while something is open.
+        Some(_) if until_decided => first.max(min_rounds.into()),
         _ => u64::MAX,
     };
     let rounds = u64::from(planned_rounds).min(fitting) as u32;
@@ -205,7 +207,7 @@ pub fn power(
         comparisons,
         variants,
         alpha: CLAIMED_ERROR,
-        min_rounds: stats::min_rounds(alpha, comparisons.max(1) * variants),
+        min_rounds,
         round_ns,
         works: works.collect(),
     }

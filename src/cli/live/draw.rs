@@ -70,7 +70,7 @@ pub const HELP: &[&str] = &[
     "",
     "so far      no look at the verdicts yet: an interval may still go anywhere",
     "BETTER WORSE SAME   shown, with the error rate of the whole table",
-    "maybe open  not decided by the last theme; schedlab help verdicts",
+    "maybe open  not decided by the last look; schedlab help verdicts",
     "noted       what the last disturbed run had; a spoilt round is measured again",
 ];
 
