@@ -73,20 +73,37 @@ impl NewFile {
 
     /// All that was written is on the disk, and not in its place.
     pub fn sync(&mut self) -> io::Result<()> {
-        self.out.flush()?;
-        match &self.place {
-            Some(place) => place.sync(self.out.get_ref()),
-            None => Ok(()),
-        }
+        self.complete()?;
+        if self.place.is_some() { self.out.get_ref().sync_all() } else { Ok(()) }
     }
 
     /// Puts it in its place, where it stays after a power failure.
     pub fn finish(mut self) -> io::Result<()> {
         self.sync()?;
-        let Some(place) = &self.place else { return Ok(()) };
+        self.put()?.map_or(Ok(()), |target| sync_folder(&target))
+    }
+
+    /// Puts it in its place without waiting for the disk. After a power failure it may have other contents, which whoever
+    /// reads it has to notice.
+    pub fn finish_unsynced(mut self) -> io::Result<()> {
+        self.complete()?;
+        self.put().map(drop)
+    }
+
+    /// All that was written is the system's, with the permissions of the file.
+    fn complete(&mut self) -> io::Result<()> {
+        self.out.flush()?;
+        match &self.place {
+            Some(place) => place.permit(self.out.get_ref()),
+            None => Ok(()),
+        }
+    }
+
+    /// Its place; `None` where it was written to directly.
+    fn put(&mut self) -> io::Result<Option<PathBuf>> {
+        let Some(place) = &self.place else { return Ok(None) };
         fs::rename(&place.temporary, &place.target)?;
-        let target = self.place.take().map(|place| place.target);
-        target.map_or(Ok(()), |target| sync_folder(&target))
+        Ok(self.place.take().map(|place| place.target))
     }
 }
 
@@ -110,14 +127,14 @@ impl Drop for NewFile {
 }
 
 impl Place {
-    fn sync(&self, file: &File) -> io::Result<()> {
+    fn permit(&self, file: &File) -> io::Result<()> {
         if let Some(old) = &self.old {
             own_as(file, old)?;
         }
         if let Some(mode) = self.mode {
             file.set_permissions(fs::Permissions::from_mode(mode))?;
         }
-        file.sync_all()
+        Ok(())
     }
 }
 
@@ -292,6 +309,11 @@ mod tests {
         assert_eq!(fs::metadata(&real).unwrap().mode() & 0o7777, 0o640);
         assert_eq!(fs::read_link(&link).unwrap(), Path::new("real"));
         NewFile::begin(&real).unwrap().with_mode(0o755).finish().unwrap();
+        assert_eq!(fs::metadata(&real).unwrap().mode() & 0o7777, 0o755);
+        let mut unsynced = NewFile::begin(&link).unwrap();
+        unsynced.write_all(b"unsynced").unwrap();
+        unsynced.finish_unsynced().unwrap();
+        assert_eq!(fs::read_to_string(&real).unwrap(), "unsynced");
         assert_eq!(fs::metadata(&real).unwrap().mode() & 0o7777, 0o755);
 
         // A link to a file that is not there yet makes that file.

@@ -194,7 +194,8 @@ impl SavedMachines {
         let path = self.folder.join(digest);
         let mut out = NewFile::begin(&path)?;
         write(&mut out, Sum::new(digest), head, state_and_memory)?;
-        out.finish()?;
+        // The checksum finds what a power failure left half written.
+        out.finish_unsynced()?;
         // Some file systems have no holes.
         let (bytes, max) = (bytes_without_holes(&path), self.max_bytes);
         if bytes > max {
