@@ -148,6 +148,8 @@ impl Laboratory {
     fn schedlab(&self, words: &[&str]) -> Command {
         let mut command = schedlab(self.0.path(), words);
         command.env("PATH", concat!(env!("CARGO_TARGET_TMPDIR"), "/lab/qemu:/usr/bin:/bin"));
+        // All machines of all tests together are more than a user keeps.
+        command.env("SCHEDLAB_MACHINES", "16GiB");
         command
     }
 
