@@ -282,15 +282,20 @@ fn whole(plan: &SampledPlan, cell: &Cell, at: usize) -> Option<String> {
         let metric = &plan.metrics[sampled.metric as usize];
         (metric.set.as_str(), metric.kind.name.as_str(), sampled.value.to_bits())
     });
-    let asked = (plan.plan.measure.seed, run.key.round, cell.work.label(), &cell.variant.knobs);
-    let whole = || format!("{asked:?} {:?} {:?}", guest.kernel, values.collect::<Vec<_>>());
+    let asked = asked(plan, cell, run.key.round);
+    let whole = || format!("{asked} {:?} {:?}", guest.kernel, values.collect::<Vec<_>>());
     (guest.time == GuestTime::Exact).then(whole)
 }
 
 /// As [`whole`], of a run that failed.
 fn exact_failure(plan: &SampledPlan, cell: &Cell, run: &Unmeasured) -> Option<String> {
-    let asked = (plan.plan.measure.seed, run.key.round, cell.work.label(), &cell.variant.knobs);
-    (plan.has_guests() && !plan.plan.lab.realtime).then(|| format!("{asked:?} failed"))
+    let is_exact = plan.has_guests() && !plan.plan.lab.realtime;
+    is_exact.then(|| format!("{} failed", asked(plan, cell, run.key.round)))
+}
+
+/// All that an exact run was asked to do.
+fn asked(plan: &SampledPlan, cell: &Cell, round: u32) -> String {
+    format!("{:?}", (plan.plan.measure.seed, round, cell.work.label(), &cell.variant.knobs))
 }
 
 /// The work of this key, new where there is none yet.

@@ -492,6 +492,7 @@ pub mod tests {
         let dir = tempfile::tempdir().unwrap();
         let is_of_host = |script: &str| ended(script, dir.path(), None).is_of_host();
         assert!(is_of_host("kill -KILL $$") && is_of_host("kill -TERM $$"));
+        assert!(is_of_host("kill -BUS $$"), "memory that is mapped from a file could not be read");
         assert!(is_of_host("echo 'terminating on signal 15 from pid 1' >&2"));
         assert!(!is_of_host("kill -SEGV $$") && !is_of_host("exit 3"));
         let too_much = format!("truncate -s {} results; exit {EXIT_CODE}", MAX_LINE_BYTES + 1);

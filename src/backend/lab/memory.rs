@@ -5,7 +5,7 @@
 //! zeros are holes, and the stream without these pages. A stream of another form than the one that is known here is an
 //! error: QEMU reads it whole.
 //!
-//! Source of the form: QEMU's documentation of migration, and streams of its versions 8.2 to 10.0.
+//! Source of the form: QEMU's documentation of migration, and streams of QEMU 10.0.2.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Cursor, ErrorKind, Read, Write};
