@@ -5,6 +5,7 @@
 use schedlab::model::{Direction, LookRule};
 use schedlab::stats::{Comparison, Family, Judged, Rounds, Schedule, Verdict, judge, replay};
 
+use super::verdicts::exceeds;
 use super::{Figure, Reach, Row, beyond, same};
 use schedlab::stats::simulate::{Noise, Random};
 
@@ -144,7 +145,7 @@ const FIXED: Simulation = Simulation { rule: Rule::Fixed(QUICK_ROUNDS), ..A_A };
 const STILL: Simulation =
     Simulation { scatter: 0.45, rule: Rule::UntilDecided { budget: 40, added: 0 }, ..A_A };
 
-pub const ROWS: [Row; 31] = [
+pub const ROWS: [Row; 34] = [
     same("A/A headline: 21 rounds, normal", || FIXED.alarms(Noise::Normal)),
     same("A/A headline: 21 rounds, log-normal", || FIXED.alarms(Noise::LogNormal)),
     same("A/A headline: 21 rounds, heavy tails", || FIXED.alarms(Noise::HeavyTailed)),
@@ -182,6 +183,15 @@ pub const ROWS: [Row; 31] = [
     same("A/A restless: correlated from run to run", || A_A.on(MEMORY)),
     same("A/A restless: all three", || A_A.on(RESTLESS)),
     same("A/A restless: all three, 21 rounds", || FIXED.on(RESTLESS)),
+    same("tables with a false bound: quick until decided", || {
+        A_A.false_bounds(Noise::Normal, STEADY)
+    }),
+    same("tables with a false bound: quick until decided, log-normal", || {
+        A_A.false_bounds(Noise::LogNormal, STEADY)
+    }),
+    same("tables with a false bound: quick until decided, restless", || {
+        A_A.false_bounds(Noise::Normal, RESTLESS)
+    }),
     Row::exact("quick decided: by default", Reach::AtLeast(80.0), || quick(TAIL_MARGIN, 1.0, 0.0)),
     beyond("quick decided: margins 2 %", || quick(0.02, 1.0, 0.0)),
     beyond("quick decided: of latencies 5 %", || quick(0.05, 1.0, 0.0)),
@@ -360,6 +370,18 @@ impl Simulation {
         let hits = (0..PLANS).filter(|plan| {
             let is_false = |one: &Judged| matches!(one.verdict, Verdict::Better | Verdict::Worse);
             simulation.run(u64::from(*plan)).iter().any(is_false)
+        });
+        Ok(hits.count() as f64 / f64::from(PLANS) * 100.0)
+    }
+
+    /// Percentage of plans in which the true ratio of a metric lies beyond its bound.
+    fn false_bounds(&self, noise: Noise, machine: Machine) -> Figure {
+        let simulation = Simulation { is_changed: true, noise, machine, ..*self };
+        let truth = |variant: usize| QUICK.iter().map(move |metric| metric.ratios[variant].ln());
+        let truth: Vec<f64> = (0..VARIANTS).flat_map(truth).collect();
+        let hits = (0..PLANS).filter(|plan| {
+            let judged = simulation.run(u64::from(*plan));
+            judged.iter().zip(&truth).any(|(one, effect_ln)| exceeds(one.bound, *effect_ln))
         });
         Ok(hits.count() as f64 / f64::from(PLANS) * 100.0)
     }

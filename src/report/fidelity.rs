@@ -33,7 +33,7 @@ fn text(fidelity: &Fidelity, options: &Options, out: &mut dyn Write) -> io::Resu
     page.gap();
     let shown: Vec<&FidelityRow> = rows_to_show(fidelity, options).collect();
     rows(fidelity, &shown, &mut page);
-    if shown.iter().any(|row| row.disagrees()) {
+    if shown.iter().any(|row| row.disagrees) {
         page.wrapped(Tone::Plain, &format!("{MARK:9} "), "the host and the lab disagree");
     }
     let hidden = fidelity.rows.len() - shown.len();
@@ -81,7 +81,7 @@ fn rows_to_show<'a>(
     let all = options.verbose > 0;
     fidelity.rows.iter().filter(move |row| {
         let differs = matches!(row.host.verdict, Some(Verdict::Better | Verdict::Worse));
-        all || differs || row.disagrees() || row.is_settled()
+        all || differs || row.disagrees || row.is_settled()
     })
 }
 
@@ -98,7 +98,7 @@ fn cells(fidelity: &Fidelity, row: &FidelityRow) -> [String; 7] {
             change.map_or_else(Default::default, |of| [of.change, of.interval]);
         (change, interval, verdict(analysis, row).unwrap_or_default())
     });
-    let mark = if row.disagrees() { MARK } else { "" };
+    let mark = if row.disagrees { MARK } else { "" };
     [host.0, host.1, host.2, lab.0, lab.1, lab.2, mark.to_string()]
 }
 
@@ -115,7 +115,7 @@ fn verdict(analysis: &Analysis, of: &FidelityRow) -> Option<String> {
 fn tone(row: &FidelityRow) -> Tone {
     match row.prediction {
         Some(Prediction::Contradicts) => Tone::Bad,
-        _ if row.disagrees() => Tone::Warning,
+        _ if row.disagrees => Tone::Warning,
         _ => Tone::Plain,
     }
 }
@@ -319,6 +319,7 @@ struct Line {
     lab_verdict: String,
     lab_bound: Option<f64>,
     prediction: Option<Prediction>,
+    disagrees: bool,
 }
 
 fn csv(fidelity: &Fidelity, _: &Options, out: &mut dyn Write) -> io::Result<()> {
@@ -352,6 +353,7 @@ fn csv(fidelity: &Fidelity, _: &Options, out: &mut dyn Write) -> io::Result<()> 
             lab_verdict: word(row.lab.verdict),
             lab_bound: row.lab.bound.map(Distance::value),
             prediction: row.prediction,
+            disagrees: row.disagrees,
         };
         writer.serialize(line).map_err(io_error)?;
     }

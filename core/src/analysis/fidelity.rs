@@ -49,6 +49,9 @@ pub struct FidelityRow {
     pub lab: Found,
     /// Whether the lab predicts the host; `None` where the host does not decide.
     pub prediction: Option<Prediction>,
+    /// Whether the two disagree: by their verdicts, or by 95 % intervals that do not overlap where the host does not
+    /// decide.
+    pub disagrees: bool,
 }
 
 /// One metric of one cell as both measured it, in the metric's unit.
@@ -297,6 +300,7 @@ fn set_name(work: &WorkTable, set: &SetTable) -> Option<String> {
 }
 
 fn row_of((work, set, row): Place, variant: &str, [host, lab]: [Found; 2]) -> FidelityRow {
+    let prediction = prediction(host.verdict, lab.verdict);
     FidelityRow {
         work: work.label.clone(),
         set: set_name(work, set),
@@ -307,7 +311,18 @@ fn row_of((work, set, row): Place, variant: &str, [host, lab]: [Found; 2]) -> Fi
         variant: variant.to_string(),
         host,
         lab,
-        prediction: prediction(host.verdict, lab.verdict),
+        prediction,
+        disagrees: disagree(prediction, [host, lab]),
+    }
+}
+
+fn disagree(prediction: Option<Prediction>, both: [Found; 2]) -> bool {
+    match prediction {
+        Some(prediction) => matches!(prediction, Prediction::Contradicts | Prediction::Differs),
+        None => {
+            let [host, lab] = both.map(|found| found.ratio.and_then(|ratio| ratio.interval));
+            host.zip(lab).is_some_and(|(host, lab)| host.high < lab.low || lab.high < host.low)
+        }
     }
 }
 
@@ -398,20 +413,6 @@ impl FidelityRow {
     /// Whether the lab decides what the host leaves open.
     pub fn is_settled(&self) -> bool {
         self.prediction.is_none() && is_decided(self.lab.verdict)
-    }
-
-    /// Whether the two disagree: by their verdicts, or by intervals that do not overlap where the host has none.
-    pub fn disagrees(&self) -> bool {
-        match self.prediction {
-            Some(prediction) => {
-                matches!(prediction, Prediction::Contradicts | Prediction::Differs)
-            }
-            None => {
-                let [host, lab] =
-                    [self.host, self.lab].map(|of| of.ratio.and_then(|of| of.interval));
-                host.zip(lab).is_some_and(|(host, lab)| host.high < lab.low || lab.high < host.low)
-            }
-        }
     }
 
     /// How far the lab's ratio is from the host's: the absolute logarithm.

@@ -534,12 +534,7 @@ fn judged_direction(direction: Direction) -> Direction {
 /// is compared.
 fn larger(within: Option<Distance>, between: Option<Distance>) -> Option<Distance> {
     match (within, between) {
-        (Some(Distance::Ratio(own)), Some(Distance::Ratio(other))) => {
-            Some(Distance::Ratio(own.max(other)))
-        }
-        (Some(Distance::Difference(own)), Some(Distance::Difference(other))) => {
-            Some(Distance::Difference(own.max(other)))
-        }
+        (Some(within), Some(between)) => Some(within.max(between).unwrap_or(between)),
         (within, between) => between.or(within),
     }
 }

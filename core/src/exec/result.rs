@@ -142,8 +142,15 @@ fn measure_set(
     let recorders = variant.map_or(&prepared.recorders, |at| &prepared.variant_recorders[at]);
     let ended = recorders.all_merged();
     let is_part = std::env::var_os(XEN_GUEST).is_some();
-    let (histograms, under_way) =
+    let (histograms, mut lacking) =
         with_under_way(&set.name, prepared.spec, &ended, &measured.under_way[position], is_part);
+    if variant.is_some() {
+        let variants = prepared.variant_recorders.len() as u64;
+        let all = ended.iter().zip(prepared.recorders.all_merged()).zip(prepared.spec.histograms);
+        lacking.extend(all.filter_map(|((ended, cut), latency)| {
+            cut_by_switches(&set.name, latency.name, ended, &cut, variants)
+        }));
+    }
     let mut counters = [0; MAX_COUNTERS];
     for (_, worker) in own() {
         counters.iter_mut().zip(worker.total.counters).for_each(|(sum, own)| *sum += own);
@@ -170,7 +177,7 @@ fn measure_set(
         }));
     }
     result.program = group.sets()[position].load.record();
-    (result, under_way)
+    (result, lacking)
 }
 
 /// Latencies of a set that have ended and those that have not, with the age that they had; and
@@ -213,6 +220,30 @@ pub fn under_way(
             oldest_ns: ages.max_ns().unwrap_or(0),
             bounds: bounds.iter().map(|suffix| format!("{latency}_{suffix}")).collect(),
             ages: if is_part { ages.sparse() } else { Vec::new() },
+        };
+        Disturbance { share: None, fact }
+    })
+}
+
+/// The variant's share of the latencies that switches cut, where it would make metrics longer.
+fn cut_by_switches(
+    set: &str,
+    latency: &str,
+    ended: &Histogram,
+    cut: &Histogram,
+    variants: u64,
+) -> Option<Disturbance> {
+    let own: Histogram =
+        cut.sparse().into_iter().map(|(ns, count)| (ns, count.div_ceil(variants))).collect();
+    let bounds = stats::bounds_without(ended, &own);
+    (!bounds.is_empty()).then(|| {
+        let fact = DisturbanceFact::Cut {
+            set: set.to_string(),
+            latency: latency.to_string(),
+            cut: own.total(),
+            of: ended.total() + own.total(),
+            longest_ns: own.max_ns().unwrap_or(0),
+            bounds: bounds.iter().map(|suffix| format!("{latency}_{suffix}")).collect(),
         };
         Disturbance { share: None, fact }
     })
@@ -398,6 +429,24 @@ mod tests {
         let part = reported(many, &[(MS / 2, 1)], true);
         assert_eq!(part, Some((1, 100, MS / 2, String::new(), vec![(MS / 2, 1)])));
         assert_eq!(reported(many, &[], true), None);
+    }
+
+    #[test]
+    fn latencies_that_switches_cut_are_reported_where_a_metric_would_be_longer() {
+        const MS: u64 = 1_000_000;
+        let histogram = |samples: &[(u64, u64)]| samples.iter().copied().collect::<Histogram>();
+        let reported = |ended: &[(u64, u64)], cut: &[(u64, u64)]| {
+            let found = cut_by_switches("web", "wakeup", &histogram(ended), &histogram(cut), 2)?;
+            let DisturbanceFact::Cut { cut, of, longest_ns, bounds, .. } = found.fact else {
+                panic!("{found:?}")
+            };
+            Some((cut, of, longest_ns, bounds.join(" ")))
+        };
+        let ended: &[(u64, u64)] = &[(MS, 960), (40 * MS, 5)];
+        assert_eq!(reported(ended, &[]), None);
+        assert_eq!(reported(ended, &[(MS, 10)]), None, "the share of two variants is 5");
+        let longer = "wakeup_p99 wakeup_max wakeup_mean".to_string();
+        assert_eq!(reported(ended, &[(70 * MS, 20)]), Some((10, 975, 70 * MS, longer)));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! Each group of blocks has one block of every variant, in an order that the seed shuffles. At the begin of a block
 //! the measuring thread gives all workers the settings of its variant; after the washout they count for it. CPU time
-//! is read where counting begins and ends. Everything that it writes to is allocated before the start.
+//! is read where counting begins and ends. Workers write into memory that is there before the start; the measuring
+//! thread allocates only where a window closes, between two blocks.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -32,7 +33,8 @@ pub struct TurnSection<'g> {
     warmup_ns: u64,
     duration_ns: u64,
     window_ns: u64,
-    seed: u64,
+    /// The order of variants in groups of blocks.
+    draws: ChaCha8Rng,
     /// By variant and set.
     settings: Vec<Vec<LiveSettings>>,
     /// By variant and worker.
@@ -79,6 +81,9 @@ impl<'g> TurnSection<'g> {
         let variants = turns.variants.len();
         let tracks = vec![vec![Track::default(); group.members().len()]; variants];
         let blocks = turns.blocks(spec.duration_ns) as usize * variants;
+        // Works of a round share the seed. Their orders differ, so that their errors do, too.
+        let mut draws = ChaCha8Rng::seed_from_u64(spec.seed);
+        draws.set_stream(spec.cell.index as u64);
         let mut section = TurnSection {
             group,
             turn,
@@ -86,7 +91,7 @@ impl<'g> TurnSection<'g> {
             warmup_ns: spec.warmup_ns,
             duration_ns: spec.duration_ns,
             window_ns: spec.window_ns,
-            seed: spec.seed,
+            draws,
             settings,
             tracks,
             switches_ns: Vec::with_capacity(blocks),
@@ -119,13 +124,12 @@ impl<'g> TurnSection<'g> {
         self.group.members().iter().for_each(|member| _ = member.slot.take_peak_ns());
         let mut windows: Vec<Vec<Vec<Option<f64>>>> = vec![Vec::new(); self.turns.variants.len()];
         let (mut index, mut window_end_ns) = (0, from_ns + self.window_ns);
-        let mut draws = ChaCha8Rng::seed_from_u64(self.seed);
         let mut order: Vec<usize> = (0..self.turns.variants.len()).collect();
         let groups = self.turns.blocks(self.duration_ns);
         for block in 0..groups * order.len() as u64 {
             let place = (block % order.len() as u64) as usize;
             if place == 0 {
-                shuffle(&mut order, &mut draws);
+                shuffle(&mut order, &mut self.draws);
             }
             let end_ns = from_ns + (block + 1) * self.turns.block_ns;
             self.measure_block(order[place], end_ns)?;
@@ -199,12 +203,24 @@ impl<'g> TurnSection<'g> {
         let began_ns = clock::monotonic_ns();
         for member in self.group.members() {
             let settings = &self.settings[variant][member.set];
-            settings.apply(member.slot.tid()).map_err(ExecError::Switch)?;
+            settings.apply(member.slot.tid()).map_err(|missing| self.refused(member, missing))?;
         }
         let now_ns = clock::monotonic_ns();
         self.turn.switched(now_ns);
         self.switches_ns.push(now_ns - began_ns);
         Ok(now_ns - began_ns)
+    }
+
+    /// Why a worker did not take its settings: it may be that it ended.
+    fn refused(&self, member: &Member, missing: variant::Missing) -> ExecError {
+        let tid = member.slot.tid();
+        match self.group.check() {
+            Err(error) => error,
+            Ok(()) if sched::attr(tid).is_err() => {
+                ExecError::WorkerGone { index: member.index, tid }
+            }
+            Ok(()) => ExecError::Switch(missing),
+        }
     }
 
     /// The window of each variant.

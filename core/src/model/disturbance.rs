@@ -28,6 +28,7 @@ words! {
         CpuHotplug = "CPU hotplug",
         StarvedWorkers = "starved workers",
         UnderWay = "latencies under way at the end",
+        Cut = "latencies cut by switches",
         CountedWork = "work in operations",
         CpuTimeAboveWall = "CPU time above wall time",
         ProbeSource = "lesser source of a probe",
@@ -98,6 +99,18 @@ pub enum DisturbanceFact {
         /// each.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         ages: Vec<(u64, u64)>,
+    },
+    /// In turns: latencies that began before a switch and ended after it. They count for no variant, so these metrics
+    /// of the latency are lower bounds.
+    Cut {
+        set: String,
+        latency: String,
+        /// Those between any two variants, by the number of variants.
+        cut: u64,
+        /// These, and the variant's own.
+        of: u64,
+        longest_ns: u64,
+        bounds: Vec<String>,
     },
     /// In the lab, where operations take another time than on a machine: sets whose work is a number of operations.
     CountedWork {
@@ -200,7 +213,8 @@ impl Disturbance {
     /// How much it touched: the worst of several has the largest share.
     pub fn size(&self) -> f64 {
         match &self.fact {
-            DisturbanceFact::UnderWay { under_way, of, .. } => *under_way as f64 / *of as f64,
+            DisturbanceFact::UnderWay { under_way: part, of, .. }
+            | DisturbanceFact::Cut { cut: part, of, .. } => *part as f64 / *of as f64,
             DisturbanceFact::CountedWork { sets } => sets.len() as f64,
             DisturbanceFact::LateChange { late_ns, .. } => late_ns.map_or(f64::MAX, |ns| ns as f64),
             _ => self.share.unwrap_or(0.0),
@@ -220,6 +234,7 @@ impl DisturbanceFact {
             DisturbanceFact::CpuHotplug { .. } => DisturbanceKind::CpuHotplug,
             DisturbanceFact::StarvedWorkers { .. } => DisturbanceKind::StarvedWorkers,
             DisturbanceFact::UnderWay { .. } => DisturbanceKind::UnderWay,
+            DisturbanceFact::Cut { .. } => DisturbanceKind::Cut,
             DisturbanceFact::CountedWork { .. } => DisturbanceKind::CountedWork,
             DisturbanceFact::CpuTimeAboveWall { .. } => DisturbanceKind::CpuTimeAboveWall,
             DisturbanceFact::ProbeSource { .. } => DisturbanceKind::ProbeSource,

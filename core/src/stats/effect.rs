@@ -62,14 +62,14 @@ impl Distance {
         value
     }
 
-    /// The larger one. A difference is farther than any ratio.
-    pub fn max(self, other: Distance) -> Distance {
+    /// The larger one; `None` where one is a ratio and one a difference.
+    pub fn max(self, other: Distance) -> Option<Distance> {
         match (self, other) {
-            (Distance::Ratio(one), Distance::Ratio(other)) => Distance::Ratio(one.max(other)),
+            (Distance::Ratio(one), Distance::Ratio(other)) => Some(Distance::Ratio(one.max(other))),
             (Distance::Difference(one), Distance::Difference(other)) => {
-                Distance::Difference(one.max(other))
+                Some(Distance::Difference(one.max(other)))
             }
-            (difference @ Distance::Difference(_), _) | (_, difference) => difference,
+            _ => None,
         }
     }
 }

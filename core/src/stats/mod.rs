@@ -35,7 +35,7 @@ pub use sample::{differences, log_ratios, paired_effect, paired_effect_with, unp
 pub use shape::{Shape, shapes};
 pub use standard::{
     CPUS, HEADLINE_QUANTILE, LATE_TO_EARLY, StandardInput, StandardLatency, StandardWorker,
-    late_to_early, lower_bounds, standard_metrics,
+    bounds_without, late_to_early, lower_bounds, standard_metrics,
 };
 pub use states::{TwoSpeeds, two_speeds};
 pub use verdict::{

@@ -117,14 +117,17 @@ impl Lanes {
         add(&self.counts[lane].counters[index], count);
     }
 
-    /// Records a latency that began under the settings of this block.
+    /// Records a latency that began under the settings of this block, unless it ended in the washout. Returns false
+    /// where a switch cut it.
     #[inline(never)]
-    pub(super) fn record(&self, index: usize, end_ns: u64, latency_ns: u64) {
+    pub(super) fn record(&self, index: usize, end_ns: u64, latency_ns: u64) -> bool {
         let lane = (self.turn.now.load(Acquire) & MAX_LANES as u64) as usize;
         let began_ns = end_ns.saturating_sub(latency_ns);
-        if lane > 0 && began_ns >= self.turn.switched_ns.load(Acquire) {
+        let is_whole = began_ns >= self.turn.switched_ns.load(Acquire);
+        if lane > 0 && is_whole {
             self.recorders[lane - 1].here(index).record(latency_ns);
         }
+        is_whole
     }
 }
 

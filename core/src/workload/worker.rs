@@ -468,7 +468,9 @@ impl Worker {
         if end_ns >= self.control.measure_from_ns.load(Relaxed) {
             match &self.lanes {
                 None => self.recorders.here(index).record(latency_ns),
-                Some(lanes) => lanes.record(index, end_ns, latency_ns),
+                Some(lanes) if lanes.record(index, end_ns, latency_ns) => {}
+                // In turns the set's own histograms have what switches cut.
+                Some(_) => self.recorders.here(index).record(latency_ns),
             }
         }
         self.forget(index);
@@ -652,8 +654,8 @@ mod tests {
         let recorders: Vec<Recorders> = (0..2).map(|_| Recorders::new(1).unwrap()).collect();
         let recorders: &'static [Recorders] = recorders.leak();
         let lanes = Lanes::new(turn, recorders).unwrap();
-        let worker =
-            Worker::new(control, slot, Recorders::new(1).unwrap(), 1).in_turns(Some(lanes));
+        let cut = Recorders::new(1).unwrap();
+        let worker = Worker::new(control, slot, cut, 1).in_turns(Some(lanes));
         control.open(&Opening::endless(1));
         let done = || {
             worker.add_ops(1);
@@ -673,6 +675,7 @@ mod tests {
         done();
         worker.record(0, 1_500, 500);
         assert_eq!((counts(), samples()), ([1, 0], [1, 0]), "it began in the washout");
+        assert_eq!(cut.merged(0).max_ns(), Some(600), "the one that the switch cut");
         done();
         turn.cut();
         worker.record(0, 2_050, 10);
@@ -684,6 +687,7 @@ mod tests {
         worker.record(0, 2_100, 100);
         assert_eq!((counts(), samples()), ([2, 1], [1, 1]));
         assert_eq!(lanes.of_variant(0).counters()[0], 20);
+        assert_eq!(cut.merged(0).total(), 1, "what ended in the washout is not cut");
         assert_eq!(slot.ops(), 6, "the worker's own count has all of them");
     }
 }

@@ -131,7 +131,7 @@ fn programs_get_every_row() {
     let fidelity = both(reversed);
     let csv = rendered("csv", &fidelity, Options::default());
     assert_eq!(csv.lines().count(), 1 + fidelity.rows.len());
-    let contradicted = csv.lines().filter(|line| line.ends_with(",contradicts")).count();
+    let contradicted = csv.lines().filter(|line| line.ends_with(",contradicts,true")).count();
     assert_eq!(contradicted, fidelity.summary.contradict);
     assert!(contradicted > 0, "{csv}");
     let bound = |row: &FidelityRow| [row.host, row.lab].map(|of| of.bound.map(Distance::value));

@@ -57,6 +57,12 @@ pub fn disturbance(fact: &DisturbanceFact) -> String {
             let begun = format!("{under_way} of {of} latencies `{latency}` of `{set}`");
             counted_with_age(&begun, *oldest_ns, bounds)
         }
+        DisturbanceFact::Cut { set, latency, cut, of, longest_ns, bounds } => format!(
+            "{cut} of {of} latencies `{latency}` of `{set}` began before a switch between variants and \
+             ended after it, the longest {}; they count for no variant, so {}",
+            Scale::time(*longest_ns as f64),
+            lower_bounds(bounds),
+        ),
         DisturbanceFact::CountedWork { sets } => format!(
             "the work of {} is an amount of operations, which take another time in the lab than on a \
              machine, so it is another load here: give it as a time (schedlab help lab)",
@@ -76,13 +82,17 @@ pub fn disturbance(fact: &DisturbanceFact) -> String {
 }
 
 fn counted_with_age(begun: &str, oldest_ns: u64, bounds: &[String]) -> String {
-    let verb = if bounds.len() == 1 { "is a lower bound" } else { "are lower bounds" };
     format!(
         "{begun} had begun and not ended when the run ended, the oldest {} ago; they count with that \
-         age, so {} {verb}",
+         age, so {}",
         Scale::time(oldest_ns as f64),
-        listed(bounds),
+        lower_bounds(bounds),
     )
+}
+
+fn lower_bounds(metrics: &[String]) -> String {
+    let verb = if metrics.len() == 1 { "is a lower bound" } else { "are lower bounds" };
+    format!("{} {verb}", listed(metrics))
 }
 
 fn cpu_time(of: CpuTimeOf, counted_cpus: f64, cpus: u32) -> String {
@@ -255,6 +265,18 @@ mod tests {
                 "30 of 34 latencies `request` of `web` had begun and not ended when the run ended, the \
                  oldest 2.94 s ago; they count with that age, so request_p50 and request_max are lower \
                  bounds",
+            ),
+            (
+                DisturbanceFact::Cut {
+                    set: "web".into(),
+                    latency: "request".into(),
+                    cut: 3,
+                    of: 300,
+                    longest_ns: 70_000_000,
+                    bounds: vec!["request_p99".into()],
+                },
+                "3 of 300 latencies `request` of `web` began before a switch between variants and ended \
+                 after it, the longest 70.0 ms; they count for no variant, so request_p99 is a lower bound",
             ),
             (
                 DisturbanceFact::CountedWork { sets: vec!["front".into(), "db".into()] },

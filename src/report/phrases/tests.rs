@@ -212,6 +212,10 @@ fn what_is_not_decided_has_its_bound_rounded_up() {
         assert_eq!(bound(&row, &row.cells[1]).as_deref(), *expected, "{metric} {distance:?}");
         let word = expected.map_or("open".to_string(), |bound| format!("<{bound}"));
         assert_eq!(verdict(&testing::ordinary(), &row, &row.cells[1]), Some(word));
+        let mut maybe = row.cells[1].clone();
+        maybe.judged.as_mut().unwrap().verdict = testing::open(Why::OnlyAlone, Rounds::Number(9));
+        let word = expected.map_or("maybe".to_string(), |bound| format!("maybe <{bound}"));
+        assert_eq!(verdict(&testing::ordinary(), &row, &maybe), Some(word));
         let mut of_zero = row.clone();
         of_zero.cells[0] = testing::values(0.0, 0.1);
         if let Distance::Difference(_) = distance {

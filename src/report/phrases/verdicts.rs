@@ -38,12 +38,14 @@ pub fn shapes(analysis: &Analysis, row: &Row, cell: &Cell) -> Vec<String> {
     cell.shapes.iter().map(one).collect()
 }
 
-/// The verdict of a cell as people read it, with a mark where its rounds are spoilt, or what it is not: `<6.1 %`.
-/// `None` where none was to be.
+/// The verdict of a cell as people read it, with a mark where its rounds are spoilt, or what it is not: `<6.1 %`,
+/// and behind `maybe`. `None` where none was to be.
 pub fn verdict(analysis: &Analysis, row: &Row, cell: &Cell) -> Option<String> {
     let verdict = cell.verdict()?;
-    let bound = bound(row, cell).filter(|_| !is_maybe(&verdict));
-    Some(match bound {
+    Some(match bound(row, cell) {
+        Some(bound) if is_maybe(&verdict) => {
+            format!("{} <{bound}", marked(analysis, row, cell, verdict))
+        }
         Some(bound) => format!("<{bound}"),
         None => marked(analysis, row, cell, verdict),
     })

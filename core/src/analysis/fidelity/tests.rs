@@ -269,10 +269,7 @@ fn intervals_that_do_not_overlap_disagree_where_the_host_decides_nothing() {
         }),
         ..row.host
     };
-    let disagree = |host, lab| {
-        let [host, lab] = [found(host), found(lab)];
-        FidelityRow { prediction: None, host, lab, ..row.clone() }.disagrees()
-    };
+    let disagree = |host, lab| disagree(None, [found(host), found(lab)]);
     assert!(disagree(Some((0.8, 0.9)), Some((0.95, 1.1))));
     assert!(disagree(Some((0.95, 1.1)), Some((0.8, 0.9))));
     assert!(!disagree(Some((0.8, 1.0)), Some((0.95, 1.1))));

@@ -1001,17 +1001,19 @@ fn two_speeds_of_runs_are_a_note_with_the_time_of_each_side() {
 /// A side whose ratio to the baseline is still moving when its blocks end.
 #[test]
 fn a_ratio_that_differs_between_late_and_early_halves_of_blocks_is_a_note() {
-    let carried = |factor: f64| {
+    let carried = |factor: f64, margins: &[(&str, f64)]| {
         let mut plan = tens(factor);
         let counter = plan.metrics.iter_mut().find(|metric| metric.kind.name == "switches");
         counter.unwrap().kind.name = text(crate::stats::LATE_TO_EARLY);
         let plans = [plan];
-        let question = asked(&plans, &["default", "batch"]);
+        let mut question = asked(&plans, &["default", "batch"]);
+        question.margins = margins.iter().map(|(name, margin)| (text(name), *margin)).collect();
         let notes = analyse(&plans, &[], &question).notes;
         notes.into_iter().find(|note| matches!(note, Note::CarryOver { .. }))
     };
-    assert_eq!(carried(1.015), None, "less than the margin");
-    let note = carried(0.9).unwrap();
+    assert_eq!(carried(1.015, &[]), None, "less than the margin");
+    assert_eq!(carried(0.9, &[("throughput", 0.2)]), None, "less than the throughput's own margin");
+    let note = carried(0.9, &[]).unwrap();
     assert_eq!(note.severity(), Severity::Warning);
     let Note::CarryOver { work, set, sides } = note else { panic!("{note:?}") };
     assert_eq!((work.as_str(), set.as_str()), ("web threads=4", "web"));

@@ -96,6 +96,21 @@ impl<'a> Table<'a> {
         floor <= 0.0 || seen.center().abs() > floor + TIE
     }
 
+    /// The distance of the mean and the floor together, which equal runs of this machine may differ by; `None`
+    /// without a floor of this scale.
+    fn floored(&self, at: usize, seen: Seen) -> Option<Distance> {
+        let center = seen.center().abs();
+        match (self.comparisons[at].floor?, seen.scale) {
+            (Distance::Ratio(floor), Scale::Log) => {
+                Some(Distance::Ratio((center + floor.ln_1p()).exp_m1()))
+            }
+            (Distance::Difference(floor), Scale::Linear { unit }) => {
+                Some(Distance::Difference(center * unit + floor))
+            }
+            _ => None,
+        }
+    }
+
     /// Adjusted p-values by side, for each comparison that is seen. For sides that share no rounds: the larger
     /// p-value of permuted labels and of flipped signs of folded pairs. Labels are exact where runs are
     /// exchangeable, flips where noise is symmetric, however much more one side scatters.
@@ -349,7 +364,8 @@ impl State {
     }
 
     /// Computes the largest effect that the last look does not exclude, for a comparison that is not decided. The
-    /// interval next to it is never wider.
+    /// interval next to it is never wider, and the mean with the floor is never farther. `None` also where a value
+    /// after that look changed the scale of the interval.
     fn bound(
         &self,
         at: usize,
@@ -362,7 +378,8 @@ impl State {
             Verdict::Inconclusive { .. } => {
                 let seen = context.table.seen(at, self.last_look).ok()?;
                 let bound = seen.effect_with(context.confidence).reach()?;
-                Some(shown.and_then(|shown| shown.reach()).map_or(bound, |shown| bound.max(shown)))
+                let others = [context.table.floored(at, seen), shown.and_then(|shown| shown.reach())];
+                others.into_iter().flatten().try_fold(bound, Distance::max)
             }
             _ => None,
         }

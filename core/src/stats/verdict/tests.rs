@@ -1231,6 +1231,33 @@ fn what_is_not_decided_is_bounded_by_the_level_of_the_whole_table() {
     assert!(at(8) != at(10));
 }
 
+#[test]
+fn a_bound_is_no_nearer_than_the_mean_with_the_floor_and_keeps_its_scale() {
+    let noise = [0.0, 6.0, -4.0, 2.0, -8.0, 4.0, -2.0, 8.0, -6.0, 1.0, 5.0, -5.0];
+    let baseline = side(vec![100.0; 12]);
+    let variant = side(noise.map(|noise| 100.0 + noise));
+    for paired in [true, false] {
+        let own = Comparison { paired, ..comparison(0, &baseline, &variant) };
+        let bound = |floor| judge(&[Comparison { floor, ..own }], &family_of(1))[0].bound;
+        let Some(Distance::Ratio(alone)) = bound(None) else { panic!("{:?}", bound(None)) };
+        assert_eq!(bound(Some(Distance::Ratio(0.001))), bound(None));
+        let Some(Distance::Ratio(floored)) = bound(Some(Distance::Ratio(0.3))) else { panic!() };
+        let mean = logs_of(&variant).iter().sum::<f64>() / 12.0;
+        assert!((floored - (mean.abs().exp() * 1.3 - 1.0)).abs() < 1e-12, "{floored}");
+        assert!(floored > alone);
+    }
+    // The look had a ratio, and a value of 0 behind it leaves only a difference: neither is the other's bound.
+    let looks = Schedule::default();
+    let at = |values: &[(u32, f64)]| {
+        let table = [comparison(0, &baseline[..9], values)];
+        replay(&table, &family_of(1), &looks, 9, false)[0].bound
+    };
+    let mut zero = variant[..9].to_vec();
+    assert!(at(&zero).is_some());
+    zero[8].1 = 0.0;
+    assert_eq!(at(&zero), None);
+}
+
 fn family_of(variants: usize) -> Family {
     Family::new(variants, 1)
 }

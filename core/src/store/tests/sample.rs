@@ -345,6 +345,7 @@ fn any_kind_of_disturbance() -> impl Strategy<Value = DisturbanceKind> {
         DisturbanceKind::CpuHotplug,
         DisturbanceKind::StarvedWorkers,
         DisturbanceKind::UnderWay,
+        DisturbanceKind::Cut,
         DisturbanceKind::CountedWork,
         DisturbanceKind::LateChange,
     ])
@@ -379,6 +380,11 @@ fn any_disturbance() -> impl Strategy<Value = Disturbance> {
             |([set, latency], [under_way, of, oldest_ns], bounds)| {
                 let ages = Vec::new();
                 DisturbanceFact::UnderWay { set, latency, under_way, of, oldest_ns, bounds, ages }
+            }
+        ),
+        (any::<[String; 2]>(), any::<[u64; 3]>(), vec(any::<String>(), 0..3)).prop_map(
+            |([set, latency], [cut, of, longest_ns], bounds)| {
+                DisturbanceFact::Cut { set, latency, cut, of, longest_ns, bounds }
             }
         ),
         vec(any::<String>(), 0..3).prop_map(|sets| DisturbanceFact::CountedWork { sets }),
