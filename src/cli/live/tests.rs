@@ -169,17 +169,17 @@ fn verdicts_of_a_look_at_120_by_40() {
     noted    ping-pong / batch: the hypervisor took 3.4 % of the pool's CPU time (most from CPU 1: 5.0 %)
 
     verdicts of the look after round 10, intervals of 12 rounds; the next look is after 15
-                          variant     default variant  to the baseline   less               same                more verdict
-    web       throughput  batch       1996 /s 1798 /s  -9.8 % +-0.6               ─•      ░░░░│░░░░                  WORSE
-                          slice-100us 1996 /s 2005 /s  +0.1 % +-0.9                       ░░──•──░░                  SAME
-              wakeup_p99  batch       30.5 us 30.5 us  -1.9 % +-5.7                       ───•───░░                  <14 %
-                          slice-100us 30.5 us 31.7 us  +4.2 % +-6.4                       ░░░───•───                 <24 %
-              request_p99 batch       30.7 us 31.2 us  -0.1 % -4.0..+5.0                  ░░──•──░░                  maybe
-                          slice-100us 30.7 us 30.7 us  -3.7 % +-4.7                       ──•───░░░                  <19 %
-    ping-pong throughput  batch       1004 /s 905.5 /s -9.7 % +-0.8               ─•      ░░░░│░░░░                  maybe
-                          slice-100us 1004 /s 998.5 /s -0.3 % +-1.2                       ░──•───░░                  <3.5 %
-              wakeup_p99  batch       31.9 us 31.1 us  -0.8 % +-7.6                       ────•───░                  <23 %
-                          slice-100us 31.9 us 30.2 us  -4.4 % +-6.7                      ───•───░░░                  <26 %
+                          variant     default variant  to the baseline   less            same             more verdict
+    web       throughput  batch       1996 /s 1798 /s  -9.8 % +-0.6              •─     ░░░│░░░                WORSE
+                          slice-100us 1996 /s 2005 /s  +0.1 % +-0.9                     ░──•──░                SAME
+              wakeup_p99  batch       30.5 us 30.5 us  -1.9 % +-5.7                     ──•───░                <14 %
+                          slice-100us 30.5 us 31.7 us  +4.2 % +-6.4                     ░░───•──               <24 %
+              request_p99 batch       30.7 us 31.2 us  -0.1 % -4.0..+5.0                ░──•──░                maybe <7.7 %
+                          slice-100us 30.7 us 30.7 us  -3.7 % +-4.7                     ─•──░░░                <19 %
+    ping-pong throughput  batch       1004 /s 905.5 /s -9.7 % +-0.8              •─     ░░░│░░░                maybe <14 %
+                          slice-100us 1004 /s 998.5 /s -0.3 % +-1.2                     ──•───░                <3.5 %
+              wakeup_p99  batch       31.9 us 31.1 us  -0.8 % +-7.6                     ───•───                <23 %
+                          slice-100us 31.9 us 30.2 us  -4.4 % +-6.7                    ──•───░░                <26 %
 
 
 

@@ -378,7 +378,8 @@ impl State {
             Verdict::Inconclusive { .. } => {
                 let seen = context.table.seen(at, self.last_look).ok()?;
                 let bound = seen.effect_with(context.confidence).reach()?;
-                let others = [context.table.floored(at, seen), shown.and_then(|shown| shown.reach())];
+                let others =
+                    [context.table.floored(at, seen), shown.and_then(|shown| shown.reach())];
                 others.into_iter().flatten().try_fold(bound, Distance::max)
             }
             _ => None,
