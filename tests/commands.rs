@@ -199,6 +199,21 @@ fn programs_of_a_user_have_that_users_environment() {
 }
 
 #[test]
+fn output_of_programs_names_the_runs_that_failed() {
+    let home = Home::new();
+    home.write("made", "");
+    let script = format!("cd {}; echo x >> made; test $(wc -l < made) -ne 2", home.path().display());
+    let plan = plan_of(&format!("command = [\"sh\", \"-c\", \"echo out; {script}\"]\n"));
+    of_plan(&home, &plan.replace("rounds = 1", "rounds = 3"), &[]);
+    let shown = home.call("show last --program-output");
+    let (out, messages) = (stdout(&shown), stderr(&shown));
+    assert_eq!(out.matches("==> round ").count(), 2, "{out}");
+    assert!(messages.contains("1 run failed"), "{messages}");
+    let (_, command) = messages.split_once(": schedlab ").expect(&messages);
+    assert!(joined(&home.ok(command.trim())).contains("failed with exit status 1"), "{command}");
+}
+
+#[test]
 fn a_version_is_one_line_and_one_that_differs_is_noted() {
     let home = Home::new();
     let version = |script: &str| {

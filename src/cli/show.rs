@@ -56,6 +56,11 @@ fn print_output(db: &Database, id: &str) -> Result<(), Failure> {
         writeln!(out, "{}", clean(&head))?;
         output.lines().try_for_each(|line| writeln!(out, "{}", clean(line)))?;
     }
+    if let failed @ 1.. = head.runs.failed {
+        let reasons = db.command(&format!("show {}", head.id));
+        let text = format!("{} failed and kept its reason alone: {reasons}", counted(failed, "run"));
+        terminal::message(&text);
+    }
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 
 use crate::analysis::{Analysis, Cell, Family, Note, Place, Row, SetTable, WorkTable, grouped};
 use crate::model::{Direction, Statistic, Unit};
-use crate::stats::{Effect, Verdict, Why};
+use crate::stats::{Effect, Unjudged, Verdict, Why};
 
 use super::layout::{Page, Tone, clean, command_lines};
 use super::numbers::{Change, Scale, percent, ratio};
@@ -221,6 +221,17 @@ pub(super) fn verdicts(analysis: &Analysis, rows: &[Place], names: &[String], pa
         let bounds: Vec<String> = rows.iter().filter_map(bound).collect();
         if !bounds.is_empty() {
             let text = format!("No difference above: {}", ascii(&bounds.join("; ")));
+            page.wrapped(Tone::Plain, "  ", &text);
+        }
+        let lacking = |(work, set, row): &Place| match row.cells.get(at)?.verdict()? {
+            Verdict::Unjudged(Unjudged::NoEffect(why)) => {
+                Some(format!("{} ({why})", place(work, set, row)))
+            }
+            _ => None,
+        };
+        let lacking: Vec<String> = rows.iter().filter_map(lacking).collect();
+        if !lacking.is_empty() {
+            let text = format!("Not judged: {}", ascii(&lacking.join("; ")));
             page.wrapped(Tone::Plain, "  ", &text);
         }
         for (family, label) in [(Family::Headline, ""), (Family::Explaining, "explaining: ")] {
