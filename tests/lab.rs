@@ -640,11 +640,19 @@ fn a_machine_that_cannot_be_saved_is_made_each_time() {
     fs::create_dir(&machines).unwrap();
     let fill = format!("cp -P -t '{}' '{}'/*", machines.display(), links.display());
     laboratory.before_qemu(NO_BOOTS);
-    let run = laboratory.run(&with_new_probes(""), &[]);
+    fs::write(laboratory.path("plan.toml"), with_new_probes("")).unwrap();
+    let run =
+        laboratory.schedlab(&["run", "./plan.toml", "--backend", "lab", "--events", "events"]);
     let Some(output) = run_confined(run, &machines, "size=256k", &fill) else {
         return skip("privilege to mount a file system");
     };
     assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let said = unwrapped(&stderr(&output));
+    assert_eq!(said.matches("the booted machine is not kept").count(), 1, "{said}");
+    assert!(
+        said.contains("No space left on device") && said.contains("; hint: make room"),
+        "{said}"
+    );
     assert_eq!(laboratory.outcomes()[0].0, "done");
 }
 
@@ -1729,22 +1737,40 @@ fn run_confined(plain: Command, folder: &Path, limit: &str, fill: &str) -> Optio
 
 #[test]
 fn a_run_for_which_the_disk_has_no_room_is_missing() {
-    // A guest's root needs more; the database is elsewhere. And a folder without room for a file.
-    let cases = [
-        (".local/state/schedlab/lab", "size=256k", "No space left on device"),
-        (".cache/schedlab/results", "nr_inodes=1", "the result cannot be kept in the cache: "),
-    ];
-    for (folder, limit, says) in cases {
-        let Some(laboratory) = Laboratory::open() else { return };
-        let run = laboratory.run(&plan(PATIENT, "cpus = 1", WAKES), &[]);
-        let Some(output) = run_confined(run, &laboratory.path(folder), limit, "true") else {
-            return skip("privilege to mount a file system");
-        };
-        assert_eq!(output.status.code(), Some(3), "{output:?}");
-        let said = stderr(&output);
-        assert!(said.contains("1 run is missing") && said.contains(says), "{said}");
-        assert_eq!(laboratory.ended().len(), 0);
-    }
+    let Some(laboratory) = Laboratory::open() else { return };
+    let run = laboratory.run(&plan(PATIENT, "cpus = 1", WAKES), &[]);
+    // A guest's root needs more; the database is elsewhere.
+    let Some(output) = run_confined(run, &laboratory.guests(), "size=256k", "true") else {
+        return skip("privilege to mount a file system");
+    };
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let said = stderr(&output);
+    assert!(
+        said.contains("1 run is missing") && said.contains("No space left on device"),
+        "{said}"
+    );
+    assert_eq!(laboratory.ended().len(), 0);
+}
+
+#[test]
+fn a_result_for_which_the_cache_has_no_room_is_reported_and_a_plan_says_so_once() {
+    let Some(laboratory) = Laboratory::open() else { return };
+    fs::write(laboratory.path("plan.toml"), plan(PATIENT, "cpus = 1", &format!("{BOTH}{WAKES}")))
+        .unwrap();
+    let words = ["run", "./plan.toml", "--backend", "lab", "--events", "events"];
+    let (run, results) = (laboratory.schedlab(&words), laboratory.path(".cache/schedlab/results"));
+    let Some(output) = run_confined(run, &results, "nr_inodes=1", "true") else {
+        return skip("privilege to mount a file system");
+    };
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let said = unwrapped(&stderr(&output));
+    assert_eq!(said.matches("the result is not kept").count(), 1, "{said}");
+    assert!(
+        said.contains("No space left on device") && said.contains("; hint: make room"),
+        "{said}"
+    );
+    assert!(laboratory.outcomes().iter().all(|(status, _)| status == "done"), "{said}");
+    assert_eq!(laboratory.ended().len(), 2);
 }
 
 /// Each part has one of the two kernels.

@@ -103,13 +103,15 @@ pub trait Backend {
 /// The receiver of a run's news.
 pub type News<'a> = dyn FnMut(RunNews) + 'a;
 
-/// Why a booted machine is of no use to another plan.
+/// Why a booted machine or a result is of no use to another plan.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NotSaved {
     /// It could not be kept: the next plan boots it again.
     NotKept(String),
     /// This file of one is damaged: it is made again.
     Damaged(PathBuf),
+    /// A result could not be kept: the next plan makes the run again.
+    NoResult(String),
 }
 
 /// A boot that takes long.
@@ -132,7 +134,7 @@ pub enum RunNews {
     },
     /// A guest's kernel has not started its first process yet.
     SlowBoot(SlowBoot),
-    /// A booted machine is of no use to another plan.
+    /// A booted machine or a result is of no use to another plan.
     NotSaved(NotSaved),
     /// The console of the guest in which the run failed, all of it.
     ConsoleKept {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::backend::{AnswerDifference, CacheReport, UnusableAnswer};
+use crate::backend::{AnswerDifference, CacheReport, NotSaved, UnusableAnswer};
 use crate::model::{Coverage, Outcome};
 use crate::sys::input;
 use crate::sys::replace::replace;
@@ -88,8 +88,8 @@ impl Answers {
     /// Keeps an answer that was measured here, and sends it to the shared cache if that has none. `theirs` is
     /// the cache's answer, which had to be checked.
     pub fn keep(&self, key: &str, bytes: &[u8], theirs: Option<&SharedAnswer>) -> io::Result<()> {
-        self.own.put(key, bytes)?;
-        let Some(shared) = &self.shared else { return Ok(()) };
+        let kept = self.own.put(key, bytes);
+        let Some(shared) = &self.shared else { return kept };
         match theirs {
             None => shared.put(key, bytes),
             Some(theirs) => match guest::bytes_difference(&theirs.output.bytes, bytes) {
@@ -97,7 +97,12 @@ impl Answers {
                 Some(difference) => self.differs(key, theirs, bytes, difference.to_string()),
             },
         }
-        Ok(())
+        kept
+    }
+
+    /// Why an answer could not be kept, with the way out.
+    pub fn not_kept(&self, error: &io::Error) -> NotSaved {
+        self.own.not_kept(error)
     }
 
     /// Records that a guest which ran again here gave no answer, though the shared cache has one.

@@ -23,7 +23,7 @@ use super::failed::ConsoleEnd;
 use super::kernel::KernelError;
 use super::machine::QEMU;
 use super::shared::CacheError;
-use crate::sys::{self, input, remedy};
+use crate::sys::{input, remedy};
 
 /// Why a guest cannot be started. `action` completes "cannot ...".
 #[derive(Debug, Error)]
@@ -74,8 +74,6 @@ pub enum LabError {
     Workload(#[from] WorkloadError),
     #[error("cannot encode what a guest is sent: {0}")]
     Encode(#[from] serde_json::Error),
-    #[error("the result cannot be kept in the cache: {0}")]
-    Cache(io::Error),
     #[error(transparent)]
     SharedCache(#[from] CacheError),
 }
@@ -90,7 +88,6 @@ impl LabError {
         match self {
             // The output is too large, which is the guest's fault.
             Self::Io { source, .. } => !input::is_wrong_file(source),
-            Self::Cache(_) => true,
             Self::Input { source, .. }
             | Self::Kernel(KernelError::Io { source, .. } | KernelError::Given { source, .. })
             | Self::Program { source: ProgramError::Loader { source, .. }, .. } => {
@@ -157,10 +154,6 @@ impl Advice for LabError {
             Self::Scheduler(error) => return error.hint(),
             Self::Lacking { missing, .. } => missing.first()?.hint.as_str().into(),
             Self::Workload(error) => return error.hint(),
-            Self::Cache(source) => {
-                let folder = sys::cache_dir().unwrap_or_default().join("results");
-                remedy::write_own("XDG_CACHE_HOME", &folder, source).into()
-            }
             Self::SharedCache(error) => return error.hint(),
         })
     }
@@ -396,7 +389,7 @@ mod tests {
 
     #[test]
     fn what_a_plan_names_is_no_fault_of_the_host() {
-        use io::ErrorKind::{FileTooLarge, NotFound, PermissionDenied, StorageFull};
+        use io::ErrorKind::{FileTooLarge, NotFound, PermissionDenied};
         let is_of_host = |error: LabError| GuestError::from(error).is_of_host();
         let path = Path::new("/file");
         for kind in [NotFound, PermissionDenied, FileTooLarge] {
@@ -408,14 +401,13 @@ mod tests {
             let error = io::Error::from_raw_os_error(errno);
             assert!(is_of_host(LabError::input(path)(error)), "{errno}");
         }
-        assert!(is_of_host(LabError::Cache(StorageFull.into())));
     }
 
     #[test]
     fn a_guest_that_failed_says_why_and_what_to_do() {
-        let fault = LabError::Cache(io::Error::from(io::ErrorKind::StorageFull));
+        let fault = LabError::input(Path::new("/file"))(io::ErrorKind::NotFound.into());
         let text = GuestError::from(fault).to_string();
-        assert!(text.starts_with("the result cannot be kept in the cache: "), "{text}");
-        assert!(text.contains("; hint: make room"), "{text}");
+        assert!(text.starts_with("cannot read /file: "), "{text}");
+        assert!(text.contains("; hint: "), "{text}");
     }
 }

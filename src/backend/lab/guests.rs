@@ -7,6 +7,7 @@ mod spec;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
+use std::mem::discriminant;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -49,7 +50,8 @@ const MAX_HELD_BYTES: u64 = 64 << 20;
 /// QEMU counts the bytes of a file for its guest in 32 bits.
 const MAX_ARCHIVE_BYTES: u64 = 3 << 30;
 
-/// Why booted machines are of no use to other plans: each damaged one, and the first that could not be kept.
+/// Why machines and results are of no use to other plans: each damaged machine, and the first of each kind that could
+/// not be kept.
 #[derive(Default)]
 struct AllNotSaved {
     all: Vec<NotSaved>,
@@ -60,8 +62,8 @@ struct AllNotSaved {
 impl AllNotSaved {
     fn add(&mut self, why: NotSaved) {
         let is_known = |known: &NotSaved| match (known, &why) {
-            (NotSaved::NotKept(_), NotSaved::NotKept(_)) => true,
-            (known, why) => known == why,
+            (NotSaved::Damaged(known), NotSaved::Damaged(path)) => known == path,
+            (known, why) => discriminant(known) == discriminant(why),
         };
         if !self.all.iter().any(is_known) {
             self.all.push(why);
@@ -225,7 +227,7 @@ impl GuestManager {
         &self.slow
     }
 
-    /// Why booted machines are of no use to other plans; once.
+    /// Why machines and results are of no use to other plans; once.
     pub fn take_not_saved(&self) -> Vec<NotSaved> {
         let mut not_saved = lock(&self.not_saved);
         let new = not_saved.all.split_at(not_saved.taken).1.to_vec();
@@ -462,7 +464,10 @@ impl GuestManager {
         bytes.extend(&output.bytes);
         let keep_code = |coverage| self.answers.keep_coverage(key, coverage);
         let kept = output.coverage.as_ref().map_or(Ok(()), keep_code);
-        kept.and_then(|()| self.answers.keep(key, &bytes, theirs)).map_err(LabError::Cache)
+        if let Err(error) = kept.and(self.answers.keep(key, &bytes, theirs)) {
+            self.note(self.answers.not_kept(&error));
+        }
+        Ok(())
     }
 
     pub fn looked_up(&self) -> usize {

@@ -10,8 +10,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use crate::backend::NotSaved;
 use crate::model::MAX_LINE_BYTES;
-use crate::sys::input;
+use crate::sys::{input, remedy};
 use sha2::{Digest, Sha256};
 
 use crate::sys::replace::replace;
@@ -46,6 +47,11 @@ impl Results {
         (sum == sum_of(output).as_bytes()).then(|| output.to_vec())
     }
 
+    /// Why [`Results::put`] failed, with the way out.
+    pub fn not_kept(&self, error: &io::Error) -> NotSaved {
+        NotSaved::NoResult(not_kept(&self.0, error, None))
+    }
+
     /// How many there are, and their size.
     pub fn size(&self) -> io::Result<(u64, u64)> {
         let files = by_age(&self.0)?;
@@ -74,6 +80,13 @@ impl Results {
             out.write_all(output)
         })
     }
+}
+
+/// Why nothing can be put into a folder of the cache. `remedy`: a better one than that of the system's error.
+pub fn not_kept(folder: &Path, error: &io::Error, remedy: Option<String>) -> String {
+    let of_error = || remedy::write_own("XDG_CACHE_HOME", &folder.join("x"), error);
+    let remedy = remedy.unwrap_or_else(of_error);
+    format!("{}: {error}; hint: {remedy}; what is kept: schedlab cache", folder.display())
 }
 
 /// When each file of a folder changed last, its size and its path; the oldest comes first.

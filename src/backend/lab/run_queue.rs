@@ -67,7 +67,7 @@ impl RunQueue {
 
     /// Waits for the result of `spec`, which is the next to be made if nobody announced it: it may be one that is made
     /// again.
-    /// `on_poll` is called now and then. Panics where a thread has, in a process that this did not end.
+    /// `on_poll` is called now and then, and when the run has ended. Panics where a thread has, in a process that this did not end.
     pub fn wait(
         &self,
         spec: &RunSpec,
@@ -88,6 +88,9 @@ impl RunQueue {
             if let Some(at) = runs.iter().position(is_done)
                 && let State::Done(result) = runs.remove(at).state
             {
+                drop(runs);
+                // It may have ended before it was waited for.
+                on_poll();
                 return *result;
             }
             if cancel.load(Relaxed) {
@@ -192,6 +195,18 @@ mod tests {
         assert_eq!(made.last(), Some(&9));
         made.sort();
         assert_eq!(made, [0, 1, 2, 3, 4, 9], "each was made once");
+    }
+
+    #[test]
+    fn who_waits_for_a_run_that_has_ended_before_is_polled_too() {
+        let queue = RunQueue::start(Box::new(|_, _| Err(GuestFault::NotReady.into())));
+        queue.add(vec![spec("v", 1)]);
+        while !matches!(queue.shared.runs()[0].state, State::Done(_)) {
+            std::thread::yield_now();
+        }
+        let mut polls = 0;
+        failed(queue.wait(&spec("v", 1), &AtomicBool::new(false), &mut || polls += 1));
+        assert_eq!(polls, 1);
     }
 
     #[test]

@@ -18,12 +18,12 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
 use super::error::LabError;
-use super::results::{by_age, remove_if_there};
+use super::results::{by_age, not_kept, remove_if_there};
 use crate::backend::NotSaved;
 use crate::model::{GuestFacts, GuestTime, show_bytes, size_bytes};
+use crate::sys;
 use crate::sys::replace::NewFile;
 use crate::sys::sparse::next_data;
-use crate::sys::{self, remedy};
 
 /// All saved machines of a user, unless [`LIMIT`] says otherwise. A machine of 512 MiB takes some 110 MiB.
 const MAX_BYTES: u64 = 4 << 30;
@@ -125,18 +125,13 @@ impl SavedMachines {
 
     /// Why [`SavedMachines::put`] failed, with the way out.
     pub fn not_kept(&self, error: &io::Error) -> NotSaved {
-        let folder = self.folder.display();
-        let remedy = match error.get_ref().and_then(|error| error.downcast_ref()) {
-            Some(TooLarge { bytes, .. }) => {
-                // A plan keeps two of each kernel, and the one with probes is a little larger.
-                let enough = show_bytes((2 * bytes).next_power_of_two());
-                format!("{LIMIT}={enough} or more in the environment, or 0 to keep none")
-            }
-            None => remedy::write_own("XDG_CACHE_HOME", &self.folder.join("x"), error),
-        };
-        NotSaved::NotKept(format!(
-            "{folder}: {error}; hint: {remedy}; what is kept: schedlab cache"
-        ))
+        let too_large = error.get_ref().and_then(|error| error.downcast_ref());
+        let remedy = too_large.map(|TooLarge { bytes, .. }| {
+            // A plan keeps two of each kernel, and the one with probes is a little larger.
+            let enough = show_bytes((2 * bytes).next_power_of_two());
+            format!("{LIMIT}={enough} or more in the environment, or 0 to keep none")
+        });
+        NotSaved::NotKept(not_kept(&self.folder, error, remedy))
     }
 
     /// The one that was used last comes first.

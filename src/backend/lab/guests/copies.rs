@@ -299,7 +299,7 @@ impl GuestManager {
         made
     }
 
-    fn note(&self, why: NotSaved) {
+    pub(super) fn note(&self, why: NotSaved) {
         lock(&self.not_saved).add(why);
     }
 
