@@ -5,7 +5,7 @@
 //! permissions. A symbolic link stays one. A pipe, a terminal or a device has no old contents, and is written to
 //! directly.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use super::input::{self, InputFault};
 use super::remedy::folder_of;
 
+/// The end of a file's name while it is written.
+const TEMPORARY: &str = ".tmp";
 /// Links that are followed one after the other: the kernel's own limit.
 const MAX_LINKS: u32 = 40;
 
@@ -234,7 +236,7 @@ fn create(target: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
     loop {
         let mut temporary = OsString::from(".");
         temporary.push(name);
-        temporary.push(format!(".{number}.tmp"));
+        temporary.push(format!(".{number}{TEMPORARY}"));
         let temporary = folder_of(target).join(temporary);
         match open_new(&temporary, mode) {
             Ok(file) => {
@@ -247,7 +249,7 @@ fn create(target: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
                 }
             }
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-            Err(_) if is_abandoned(&temporary) && fs::remove_file(&temporary).is_ok() => {}
+            Err(_) if remove_if_abandoned(&temporary) => {}
             Err(_) => number += 1,
         }
     }
@@ -261,10 +263,32 @@ fn is_it(there: &Metadata, file: &File) -> bool {
     file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (there.dev(), there.ino()))
 }
 
-fn is_abandoned(temporary: &Path) -> bool {
+/// Removes a file whose writer is gone. Whoever removes one holds its lock, so that by then it is not another writer's.
+fn remove_if_abandoned(temporary: &Path) -> bool {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(temporary);
-    file.is_ok_and(|file| file.try_lock().is_ok())
+    file.is_ok_and(|file| {
+        file.try_lock().is_ok()
+            && fs::symlink_metadata(temporary).is_ok_and(|there| is_it(&there, &file))
+            && fs::remove_file(temporary).is_ok()
+    })
+}
+
+/// Whether a file of this name is being written, or its writer was killed.
+pub fn is_temporary(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.starts_with(b".") && name.ends_with(TEMPORARY.as_bytes())
+}
+
+/// Removes all files that killed writers left in a folder.
+pub fn remove_abandoned(folder: &Path) -> io::Result<()> {
+    for file in fs::read_dir(folder)? {
+        let file = file?;
+        if is_temporary(&file.file_name()) {
+            remove_if_abandoned(&file.path());
+        }
+    }
+    Ok(())
 }
 
 /// Gives a file the owner and the permissions of another one.
@@ -378,6 +402,14 @@ mod tests {
         first.finish().unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "first");
         assert_eq!(names(folder.path()), ["a"]);
+
+        let living = NewFile::begin(&path).unwrap();
+        for left in [".a.1.tmp", ".b.0.tmp", "c.tmp"] {
+            fs::write(folder.path().join(left), "left").unwrap();
+        }
+        remove_abandoned(folder.path()).unwrap();
+        assert_eq!(names(folder.path()), [".a.0.tmp", "a", "c.tmp"]);
+        living.finish().unwrap();
     }
 
     #[test]
