@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "preload.h"
@@ -109,6 +110,13 @@ static struct map *make_map(void)
     return made == MAP_FAILED ? NULL : made;
 }
 
+/* The image of QEMU may end behind fewer. */
+static bool copy_operations(const void *from)
+{
+    struct iovec to = {operations, sizeof operations}, source = {(void *)from, sizeof operations};
+    return process_vm_readv(getpid(), &to, 1, &source, 1, 0) == (ssize_t)sizeof operations;
+}
+
 /* The pointer of this class to operations of QEMU with this one; `place`: where among them it is. */
 static void **find_operations(void **class, const void *wanted, int *place)
 {
@@ -119,7 +127,8 @@ static void **find_operations(void **class, const void *wanted, int *place)
     for (void **word = class; word < class + words; word++) {
         if ((uintptr_t)*word % sizeof(void *) || !dladdr(*word, &other) || other.dli_fbase != qemu.dli_fbase)
             continue;
-        memcpy(operations, *word, sizeof operations);
+        if (!copy_operations(*word))
+            continue;
         for (*place = 0; *place < OPERATIONS; ++*place)
             if (operations[*place] == wanted)
                 return word;
