@@ -910,6 +910,18 @@ fn what_the_lab_keeps_is_listed_and_removed() {
     ] {
         assert!(listed.contains(line), "{line}: {listed}");
     }
+    // Neither is waited for.
+    for of in ["machines", "results"] {
+        let fifo = cache.join(of).join("f1");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        std::os::unix::fs::symlink(&fifo, cache.join(of).join("f2")).unwrap();
+        std::fs::create_dir(cache.join(of).join("f3")).unwrap();
+    }
+    let listed = home.ok("cache");
+    for line in ["booted machines  2       1.4 MiB", "results of runs  1       0.0 MiB"] {
+        assert!(listed.contains(line), "{line}: {listed}");
+    }
+    std::fs::write(cache.join("machines/.abc3.0.tmp"), "of a killed plan").unwrap();
     assert!(home.ok("doctor").contains("2 booted machines, 1.4 MiB"));
     let with_limit = |words: &str, limit: &str, code: i32| {
         let output = ended(home.command(words).env("SCHEDLAB_MACHINES", limit), code);
@@ -934,8 +946,8 @@ fn what_the_lab_keeps_is_listed_and_removed() {
     let removed = home.ok("cache rm stale results");
     assert_eq!(removed, "removed 1 booted machine, 0.5 MiB\nremoved 1 result, 0.0 MiB\n");
     let left = ["machines", "results"].map(|of| std::fs::read_dir(cache.join(of)).unwrap().count());
-    assert_eq!(left, [0, 0]);
-    std::fs::remove_dir(cache.join("machines")).unwrap();
+    assert_eq!(left, [3, 3], "files of others");
+    std::fs::remove_dir_all(cache.join("machines")).unwrap();
     std::fs::write(cache.join("machines"), "").unwrap();
     let said = home.says(3, "cache");
     assert!(said.contains("machines: Not a directory") && said.contains("hint: "), "{said}");

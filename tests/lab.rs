@@ -657,6 +657,29 @@ fn a_machine_that_cannot_be_saved_is_made_each_time() {
 }
 
 #[test]
+fn a_machine_that_somebody_writes_to_while_it_is_used_gives_no_results() {
+    let Some(laboratory) = Laboratory::with_booted() else { return };
+    for machine in laboratory.machines() {
+        let bytes = fs::read(&machine).unwrap();
+        // It may be a link to the file of other tests.
+        fs::remove_file(&machine).unwrap();
+        fs::write(&machine, bytes).unwrap();
+    }
+    laboratory.before_qemu(
+        "case \"$*\" in *' -incoming '*) [ -e \"$HOME/wrote\" ] || { : >\"$HOME/wrote\"\n\
+         for each in \"$HOME\"/.cache/schedlab/machines/*; do\n\
+         printf x | dd of=\"$each\" bs=1 seek=100000 conv=notrunc 2>/dev/null; done; };; esac",
+    );
+    fs::write(laboratory.path("plan.toml"), plan(PATIENT, "cpus = 1", WAKES)).unwrap();
+    let words = ["run", "./plan.toml", "--backend", "lab", "--events", "events"];
+    let said = unwrapped(&stderr(&done(laboratory.schedlab(&words))));
+    assert!(said.contains(" changed while it was used; the run is made again"), "{said}");
+    let ended = laboratory.ended();
+    laboratory.measures(&plan(PATIENT, "cpus = 1", WAKES), &["--again"]);
+    assert_eq!(laboratory.ended(), ended);
+}
+
+#[test]
 fn a_machine_larger_than_the_limit_is_made_each_time_and_a_plan_says_so() {
     let Some(laboratory) = Laboratory::with_booted() else { return };
     let machines = laboratory.machines();

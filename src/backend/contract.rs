@@ -110,6 +110,8 @@ pub enum NotSaved {
     NotKept(String),
     /// This file of one is damaged: it is made again.
     Damaged(PathBuf),
+    /// One cannot be taken: it is made again.
+    Unreadable(String),
     /// A result could not be kept: the next plan makes the run again.
     NoResult(String),
 }

@@ -234,6 +234,7 @@ fn remove(kept: &Kept, what: &[String]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     if what.iter().any(|word| word != RESULTS) {
         chosen.iter().try_for_each(|machine| kept.remove_machine(machine))?;
+        kept.remove_abandoned()?;
         writeln!(out, "removed {}", text_of(chosen))?;
     }
     if what.iter().any(|word| word == RESULTS) {

@@ -24,6 +24,9 @@ pub fn describe(news: &HostNews, cells: &[Cell]) -> String {
         HostNews::NotSaved(NotSaved::Damaged(path)) => {
             clean(&format!("the saved machine {} is damaged, and is made again", path.display()))
         }
+        HostNews::NotSaved(NotSaved::Unreadable(why)) => {
+            clean(&format!("a saved machine cannot be taken, and is made again: {why}"))
+        }
         HostNews::NotSaved(NotSaved::NoResult(why)) => {
             clean(&format!("the result is not kept, and the next plan makes the run again: {why}"))
         }

@@ -304,6 +304,8 @@ pub enum GuestFault {
     /// With QEMU's own words.
     #[error("cannot save the machine's state: {0}")]
     NotSaved(String),
+    #[error("the saved machine {} changed while it was used", .0.display())]
+    Changed(PathBuf),
     #[error("line {line} of the guest's output: {}", clean(&source.to_string()))]
     Line { line: usize, source: serde_json::Error },
     #[error("the guest speaks wire version {0}")]
@@ -331,7 +333,8 @@ impl GuestFault {
     fn is_of_host(&self) -> bool {
         match self {
             Self::Lab(error) => error.is_of_host(),
-            Self::NoPipes | Self::Wait(_) | Self::NoCpu { .. } | Self::NotSaved(_) => true,
+            Self::NoPipes | Self::Wait(_) | Self::NoCpu { .. } => true,
+            Self::NotSaved(_) | Self::Changed(_) => true,
             Self::Ended { status, complaint } => {
                 // It maps the memory of its guest from a file, which a disk may fail to read.
                 child::is_ended_from_outside(*status)

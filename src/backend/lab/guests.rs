@@ -3,11 +3,11 @@
 
 mod config;
 mod copies;
+mod not_saved;
 mod spec;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
-use std::mem::discriminant;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -23,6 +23,7 @@ use crate::variant::scx::{self, Scheduler};
 use config::{
     Archive, Bootable, FIRST, MachineConfig, SECOND, Snapshot, lock, path_of, with_files,
 };
+use not_saved::AllNotSaved;
 use spec::{
     SCX, any_seed, check_xen, guest_spec, in_guest, programs, scheduler, text_of, user_files,
 };
@@ -50,30 +51,10 @@ const MAX_HELD_BYTES: u64 = 64 << 20;
 /// QEMU counts the bytes of a file for its guest in 32 bits.
 const MAX_ARCHIVE_BYTES: u64 = 3 << 30;
 
-/// Why machines and results are of no use to other plans: each damaged machine, and the first of each kind that could
-/// not be kept.
-#[derive(Default)]
-struct AllNotSaved {
-    all: Vec<NotSaved>,
-    /// How many of them were taken.
-    taken: usize,
-}
-
-impl AllNotSaved {
-    fn add(&mut self, why: NotSaved) {
-        let is_known = |known: &NotSaved| match (known, &why) {
-            (NotSaved::Damaged(known), NotSaved::Damaged(path)) => known == path,
-            (known, why) => discriminant(known) == discriminant(why),
-        };
-        if !self.all.iter().any(is_known) {
-            self.all.push(why);
-        }
-    }
-}
-
 pub struct GuestManager {
-    /// Machines that make copies of themselves, by the digest of their state; `None`: it cannot.
-    templates: Mutex<HashMap<String, Option<Arc<Template>>>>,
+    /// Machines that make copies of themselves, by the digest of their state, and the snapshot that each began in; `None`:
+    /// it cannot.
+    templates: Mutex<HashMap<String, (Arc<Snapshot>, Option<Arc<Template>>)>>,
     lab: Lab,
     mode: Mode,
     time: Time,
@@ -143,9 +124,12 @@ impl GuestManager {
             emulator.check_age()?;
         }
         let cache = sys::cache_dir().map_err(|error| LabError::NoHome(error.to_string()))?;
-        let open = |name: &str| match config.state {
-            Some(_) => Results::open(&cache.join(name)).map_err(LabError::io("write to", &cache)),
-            None => Ok(Results::read_only(&cache.join(name))),
+        let open = |name: &str| {
+            let folder = cache.join(name);
+            match config.state {
+                Some(_) => Results::open(&folder).map_err(LabError::io("write to", &folder)),
+                None => Ok(Results::read_only(&folder)),
+            }
         };
         let (results, emulators) = (open(results::FOLDER)?, open("emulators")?);
         let saved = config.state.map(|_| SavedMachines::new(&cache)).transpose()?;
@@ -229,10 +213,7 @@ impl GuestManager {
 
     /// Why machines and results are of no use to other plans; once.
     pub fn take_not_saved(&self) -> Vec<NotSaved> {
-        let mut not_saved = lock(&self.not_saved);
-        let new = not_saved.all.split_at(not_saved.taken).1.to_vec();
-        not_saved.taken = not_saved.all.len();
-        new
+        lock(&self.not_saved).take()
     }
 
     pub fn emulator(&self) -> &str {

@@ -37,6 +37,14 @@ impl Kept {
         self.machines.remove(machine).map_err(LabError::io("remove", self.machines.folder()))
     }
 
+    /// Removes what was left by plans that were killed while they saved a machine.
+    pub fn remove_abandoned(&self) -> Result<(), LabError> {
+        match self.machines.remove_abandoned() {
+            Err(error) if sys::is_absent(self.machines.folder(), &error) => Ok(()),
+            removed => removed.map_err(LabError::io("remove", self.machines.folder())),
+        }
+    }
+
     /// How many there are, and their size.
     pub fn results(&self) -> Result<(u64, u64), LabError> {
         match Results::read_only(&self.results).size() {

@@ -15,7 +15,7 @@ use crate::model::MAX_LINE_BYTES;
 use crate::sys::{input, remedy};
 use sha2::{Digest, Sha256};
 
-use crate::sys::replace::replace;
+use crate::sys::replace::{is_temporary, remove_abandoned, replace};
 
 /// Entries: some 100 MB.
 const MAX_ENTRIES: usize = 20_000;
@@ -59,7 +59,8 @@ impl Results {
     }
 
     pub fn clear(&self) -> io::Result<()> {
-        fs::read_dir(&self.0)?.flatten().try_for_each(|file| remove_if_there(&file.path()))
+        remove_abandoned(&self.0)?;
+        by_age(&self.0)?.iter().try_for_each(|(.., file)| remove_if_there(file))
     }
 
     /// Removes all but the newest.
@@ -89,13 +90,21 @@ pub fn not_kept(folder: &Path, error: &io::Error, remedy: Option<String>) -> Str
     format!("{}: {error}; hint: {remedy}; what is kept: schedlab cache", folder.display())
 }
 
-/// When each file of a folder changed last, its size and its path; the oldest comes first.
+/// When each regular file of a folder changed last, its size and its path; the oldest comes first. Files that are being
+/// written are left out.
 pub fn by_age(folder: &Path) -> io::Result<Vec<(SystemTime, u64, PathBuf)>> {
     let mut by_age = Vec::new();
-    for file in fs::read_dir(folder)?.flatten() {
-        // Another schedlab may have removed it.
-        let Ok(found) = file.metadata() else { continue };
-        by_age.push((found.modified()?, found.len(), file.path()));
+    for file in fs::read_dir(folder)? {
+        let file = file?;
+        match fs::metadata(file.path()) {
+            // Another schedlab may have removed it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Ok(found) if !found.is_file() || is_temporary(&file.file_name()) => {}
+            found => {
+                let found = found?;
+                by_age.push((found.modified()?, found.len(), file.path()));
+            }
+        }
     }
     by_age.sort();
     Ok(by_age)
@@ -127,6 +136,7 @@ pub fn digest(parts: &[&[u8]]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::replace::NewFile;
 
     #[test]
     fn a_result_is_found_by_its_whole_key() {
@@ -179,8 +189,14 @@ mod tests {
         results.forget(3).unwrap();
         assert_eq!(kept().collect::<Vec<_>>(), [2, 3, 4]);
         let one = sum_of(b"output").len() as u64 + 6;
+        let living = NewFile::begin(&dir.path().join("5")).unwrap();
+        fs::write(dir.path().join(".6.0.tmp"), "left by a killed writer").unwrap();
+        fs::create_dir(dir.path().join("folder")).unwrap();
         assert_eq!(results.size().unwrap(), (3, 3 * one));
         results.clear().unwrap();
         assert_eq!((kept().count(), results.size().unwrap()), (0, (0, 0)));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "the folder, and the living one");
+        living.finish().unwrap();
+        assert_eq!(results.size().unwrap(), (1, 0));
     }
 }

@@ -7,7 +7,9 @@
 //! machine's counts as missing and is removed. Together they have a limit, which counts no holes: whichever was used
 //! longest ago goes first.
 
-use std::ffi::OsString;
+mod watch;
+
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -17,13 +19,15 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
+pub use watch::Watch;
+
 use super::error::LabError;
 use super::results::{by_age, not_kept, remove_if_there};
 use crate::backend::NotSaved;
 use crate::model::{GuestFacts, GuestTime, show_bytes, size_bytes};
-use crate::sys;
-use crate::sys::replace::NewFile;
+use crate::sys::replace::{self, NewFile};
 use crate::sys::sparse::next_data;
+use crate::sys::{self, input, remedy};
 
 /// All saved machines of a user, unless [`LIMIT`] says otherwise. A machine of 512 MiB takes some 110 MiB.
 const MAX_BYTES: u64 = 4 << 30;
@@ -136,19 +140,17 @@ impl SavedMachines {
 
     /// The one that was used last comes first.
     pub fn list(&self) -> io::Result<Vec<SavedMachine>> {
-        let files = match by_age(&self.folder) {
+        let files = match self.files() {
             Err(error) if sys::is_absent(&self.folder, &error) => return Ok(Vec::new()),
             files => files?,
         };
-        let machine = |(used_at, _, path): (SystemTime, u64, PathBuf)| {
+        let machine = |(used_at, path): (SystemTime, PathBuf)| {
             let digest = path.file_name()?.to_str()?.to_string();
             let bytes = bytes_without_holes(&path);
-            let summary =
-                File::open(&path).and_then(|file| read_head(&file, &Footer::read(&file)?));
-            // Anything else is a file that is being written.
-            let is_digest = digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let file = input::open_file(&path, u64::MAX);
+            let summary = file.and_then(|file| read_head(&file, &Footer::read(&file)?));
             let summary = summary.ok().map(|(_, (summary, _))| summary);
-            is_digest.then_some(SavedMachine { digest, bytes, used_at, summary })
+            Some(SavedMachine { digest, bytes, used_at, summary })
         };
         Ok(files.into_iter().rev().filter_map(machine).collect())
     }
@@ -158,23 +160,36 @@ impl SavedMachines {
     }
 
     /// Writes the state of the machine with this digest to `state`, and returns the file that begins with its memory;
-    /// `None` where none is saved or there is no room. One that is damaged is removed, and its path is the error.
-    pub fn get(&self, digest: &str, state: &Path) -> Result<Option<(Quiet, File)>, PathBuf> {
+    /// `None` where none is saved. The error says why one cannot be taken; if it is damaged, it is removed.
+    pub fn get(
+        &self,
+        digest: &str,
+        state: &Path,
+    ) -> Result<Option<(Quiet, File, Watch)>, NotSaved> {
         let path = self.folder.join(digest);
-        let Ok(file) = File::open(&path) else { return Ok(None) };
-        match read(&file, digest, state) {
-            Ok(quiet) => {
-                // The machine that was used last stays longest; without the mark the order is that of writing.
-                _ = file.set_modified(SystemTime::now());
-                Ok(Some((quiet, file)))
+        let read = || {
+            let file = input::open_file(&path, u64::MAX)?;
+            // The machine that was used last stays longest; without the mark the order is that of writing.
+            _ = file.set_modified(SystemTime::now());
+            // Whoever writes to it from here on changes its time.
+            let stamp = watch::stamp(&file)?;
+            let quiet = read(&file, digest, &mut File::create_new(state)?)?;
+            Ok((quiet, file, stamp))
+        };
+        match read() {
+            Ok((quiet, file, stamp)) => {
+                let watch = Watch::new(path, digest, stamp);
+                Ok(Some((quiet, file, watch)))
             }
-            Err(error)
-                if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) =>
-            {
+            Err(error) if sys::is_absent(&path, &error) => Ok(None),
+            Err(error) if is_damage(&error) => {
                 _ = fs::remove_file(&path);
-                Err(path)
+                Err(NotSaved::Damaged(path))
             }
-            Err(_) => Ok(None),
+            Err(error) => {
+                let remedy = remedy::read(&path, &error);
+                Err(NotSaved::Unreadable(format!("{}: {error}; hint: {remedy}", path.display())))
+            }
         }
     }
 
@@ -187,32 +202,55 @@ impl SavedMachines {
     ) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let path = self.folder.join(digest);
+        self.remove_abandoned()?;
         let mut out = NewFile::begin(&path)?;
-        write(&mut out, Sum::new(digest), head, state_and_memory)?;
+        let written = write(&mut out, Sum::new(digest), head, state_and_memory)?;
         // The checksum finds what a power failure left half written.
         out.finish_unsynced()?;
-        // Some file systems have no holes.
-        let (bytes, max) = (bytes_without_holes(&path), self.max_bytes);
+        // Some file systems have no holes, and some count blocks only when they are on the disk.
+        let (bytes, max) = (bytes_without_holes(&path).max(written), self.max_bytes);
         if bytes > max {
             remove_if_there(&path)?;
             return Err(io::Error::other(TooLarge { bytes, max }));
         }
-        self.make_room()
+        self.make_room(&path, bytes)
     }
 
-    fn make_room(&self) -> io::Result<()> {
-        let by_age = by_age(&self.folder)?;
-        let sizes: Vec<u64> = by_age.iter().map(|(.., path)| bytes_without_holes(path)).collect();
+    /// `new` has `new_bytes`.
+    fn make_room(&self, new: &Path, new_bytes: u64) -> io::Result<()> {
+        let files = self.files()?;
+        let size = |path: &PathBuf| if path == new { new_bytes } else { bytes_without_holes(path) };
+        let sizes: Vec<u64> = files.iter().map(|(_, path)| size(path)).collect();
         let mut bytes: u64 = sizes.iter().sum();
-        for ((.., path), own_bytes) in by_age.iter().zip(sizes) {
+        for ((_, path), own_bytes) in files.iter().zip(sizes) {
             if bytes <= self.max_bytes {
                 break;
             }
-            _ = fs::remove_file(path);
-            bytes -= own_bytes;
+            if remove_if_there(path).is_ok() {
+                bytes -= own_bytes;
+            }
         }
         Ok(())
     }
+
+    /// Files with the name of a digest; the one used longest ago comes first.
+    fn files(&self) -> io::Result<Vec<(SystemTime, PathBuf)>> {
+        let is_digest = |path: &PathBuf| {
+            let name = path.file_name().and_then(OsStr::to_str);
+            name.is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        };
+        let files = by_age(&self.folder)?.into_iter().map(|(used_at, _, path)| (used_at, path));
+        Ok(files.filter(|(_, path)| is_digest(path)).collect())
+    }
+
+    /// Removes the files of saves that were killed.
+    pub fn remove_abandoned(&self) -> io::Result<()> {
+        replace::remove_abandoned(&self.folder)
+    }
+}
+
+fn is_damage(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
 }
 
 /// 0 for a file that is gone.
@@ -288,16 +326,17 @@ fn each_block(
     Ok(())
 }
 
-/// Writes all of a machine.
+/// Writes all of a machine. Returns the number of bytes without holes.
 fn write(
     out: &mut NewFile,
     mut sum: Sum,
     head: (&MachineSummary, &Quiet),
     (state, memory): (&Path, &File),
-) -> io::Result<()> {
+) -> io::Result<u64> {
     let memory_bytes = memory.metadata()?.len();
-    let mut until = 0;
+    let (mut until, mut written) = (0, FOOTER_BYTES as u64);
     each_block(memory, memory_bytes, |at, block| {
+        written += block.len() as u64;
         out.skip(at - until)?;
         until = at + block.len() as u64;
         sum.add(&at.to_le_bytes());
@@ -312,7 +351,8 @@ fn write(
     pass_on((&state, 0), lengths[2], &mut sum, out)?;
     lengths.iter().for_each(|length| sum.add(&length.to_le_bytes()));
     let words = lengths.into_iter().chain([sum.0]).flat_map(u64::to_le_bytes);
-    out.write_all(&MAGIC.iter().copied().chain(words).collect::<Vec<u8>>())
+    out.write_all(&MAGIC.iter().copied().chain(words).collect::<Vec<u8>>())?;
+    Ok(written + lengths[1] + lengths[2])
 }
 
 /// Writes so many bytes of a file, from a place on.
@@ -341,7 +381,8 @@ fn read_head(file: &File, footer: &Footer) -> io::Result<(Vec<u8>, (MachineSumma
     Ok((head, read))
 }
 
-fn read(file: &File, digest: &str, state: &Path) -> io::Result<Quiet> {
+/// Passes on the state. An error may come behind it.
+fn read(file: &File, digest: &str, state: &mut impl Write) -> io::Result<Quiet> {
     let footer = Footer::read(file)?;
     let mut sum = Sum::new(digest);
     each_block(file, footer.memory_bytes, |at, block| {
@@ -352,17 +393,16 @@ fn read(file: &File, digest: &str, state: &Path) -> io::Result<Quiet> {
     let (head, (_, quiet)) = read_head(file, &footer)?;
     sum.add(&head);
     let own = (file, footer.memory_bytes + footer.head_bytes);
-    pass_on(own, footer.state_bytes, &mut sum, &mut io::sink())?;
+    pass_on(own, footer.state_bytes, &mut sum, state)?;
     footer.lengths().iter().for_each(|length| sum.add(&length.to_le_bytes()));
-    if sum.0 != footer.sum {
-        return Err(ErrorKind::InvalidData.into());
-    }
-    pass_on(own, footer.state_bytes, &mut sum, &mut File::create_new(state)?)?;
-    Ok(quiet)
+    if sum.0 == footer.sum { Ok(quiet) } else { Err(ErrorKind::InvalidData.into()) }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+
     use super::*;
     use crate::model::{Advice, GUEST_WIRE, Reading, Topology};
 
@@ -405,22 +445,22 @@ mod tests {
         bytes
     }
 
-    struct Bench {
+    pub struct Bench {
         _dir: tempfile::TempDir,
-        saved: SavedMachines,
+        pub saved: SavedMachines,
         state: PathBuf,
         memory: File,
-        copy: PathBuf,
+        pub copy: PathBuf,
     }
 
     impl Bench {
         /// Into a file that is not there.
-        fn get(&self, digest: &str) -> Option<Quiet> {
+        pub fn get(&self, digest: &str) -> Option<Quiet> {
             _ = fs::remove_file(&self.copy);
-            self.saved.get(digest, &self.copy).ok().flatten().map(|(quiet, _)| quiet)
+            self.saved.get(digest, &self.copy).ok().flatten().map(|(quiet, ..)| quiet)
         }
 
-        fn put(&self, digest: &str) -> io::Result<()> {
+        pub fn put(&self, digest: &str) -> io::Result<()> {
             self.put_in(&self.saved, digest)
         }
 
@@ -429,7 +469,7 @@ mod tests {
         }
     }
 
-    fn bench(max_bytes: u64) -> Bench {
+    pub fn bench(max_bytes: u64) -> Bench {
         let dir = tempfile::tempdir().unwrap();
         let [folder, state, memory, copy] =
             ["machines", "state", "memory", "copy"].map(|name| dir.path().join(name));
@@ -445,7 +485,7 @@ mod tests {
         assert_eq!(bench.get("a"), None);
         bench.put("a").unwrap();
         assert_eq!(bench.get("b"), None);
-        let (found, file) = bench.saved.get("a", &bench.copy).unwrap().unwrap();
+        let (found, file, _) = bench.saved.get("a", &bench.copy).unwrap().unwrap();
         assert_eq!(found, quiet());
         assert_eq!(fs::read(&bench.copy).unwrap(), b"the state");
         let mut memory = vec![1; self::memory().len()];
@@ -481,13 +521,15 @@ mod tests {
         for (number, bytes) in wrong.iter().enumerate() {
             fs::write(&path, bytes).unwrap();
             _ = fs::remove_file(&bench.copy);
-            assert!(bench.saved.get("a", &bench.copy).is_err(), "{number}");
+            let why = bench.saved.get("a", &bench.copy).err();
+            assert_eq!(why, Some(NotSaved::Damaged(path.clone())), "{number}");
             assert!(!path.exists(), "{number}");
         }
         fs::write(&path, &whole).unwrap();
         assert_eq!(bench.get("a"), Some(quiet()));
         let nowhere = bench.copy.join("no folder");
-        assert!(matches!(bench.saved.get("a", &nowhere), Ok(None)), "the state has no place");
+        let why = bench.saved.get("a", &nowhere).err();
+        assert!(matches!(why, Some(NotSaved::Unreadable(_))), "the state has no place: {why:?}");
         assert!(path.exists(), "it is whole");
         let other = bench.saved.folder.join("b");
         fs::write(&other, whole).unwrap();
@@ -509,6 +551,13 @@ mod tests {
         let small = SavedMachines { folder: bench.saved.folder.clone(), max_bytes: 2 * one };
         bench.put_in(&small, "c").unwrap();
         assert_eq!(["a", "b", "c"].map(|name| path(name).exists()), [true, false, true]);
+        small.make_room(&path("c"), one + 1).unwrap();
+        assert_eq!(
+            ["a", "c"].map(|name| path(name).exists()),
+            [false, true],
+            "bytes to be written"
+        );
+        bench.put("a").unwrap();
         let none = SavedMachines { folder: bench.saved.folder.clone(), max_bytes: one / 2 };
         let error = bench.put_in(&none, "d").unwrap_err();
         let text = format!(", all machines together at most {}", mebibytes(one / 2));
@@ -542,7 +591,20 @@ mod tests {
         let old = SystemTime::now() - Duration::from_secs(1000);
         File::open(bench.saved.folder.join("b")).unwrap().set_modified(old).unwrap();
         fs::write(bench.saved.folder.join("c"), b"MACHINE1\x02\0\0\0{}").unwrap();
-        fs::write(bench.saved.folder.join(".d.1.tmp"), "half of one").unwrap();
+        let _writer = NewFile::begin(&bench.saved.folder.join("d")).unwrap();
+        fs::create_dir(bench.saved.folder.join("e")).unwrap();
+        let fifo = bench.saved.folder.join("f");
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        symlink(&fifo, bench.saved.folder.join("0")).unwrap();
+        for name in ["e", "f", "0"] {
+            let why = bench.saved.get(name, &bench.copy).err();
+            let text =
+                format!("{}: it is not a regular file", bench.saved.folder.join(name).display());
+            assert!(
+                matches!(&why, Some(NotSaved::Unreadable(why)) if why.starts_with(&text)),
+                "{why:?}"
+            );
+        }
         let listed = bench.saved.list().unwrap();
         let names: Vec<&str> = listed.iter().map(|own| own.digest.as_str()).collect();
         assert_eq!(names, ["c", "a", "b"], "the one used last first");
@@ -555,6 +617,34 @@ mod tests {
         // One that is gone already is no fault.
         (0..2).for_each(|_| bench.saved.remove(&listed[1]).unwrap());
         assert_eq!((bench.get("a"), bench.get("b")), (None, Some(quiet())));
+    }
+
+    #[test]
+    fn files_of_killed_writers_go_and_those_of_living_ones_stay_and_count_for_nothing() {
+        let bench = bench(MAX_BYTES);
+        bench.put("a").unwrap();
+        let folder = &bench.saved.folder;
+        let one = bytes_without_holes(&folder.join("a"));
+        let mut writer = NewFile::begin(&folder.join("b")).unwrap();
+        writer.write_all(&vec![1; 2 * one as usize]).unwrap();
+        let [killed, living] = [".c.0.tmp", ".b.0.tmp"].map(|name| folder.join(name));
+        fs::write(&killed, "half of one").unwrap();
+        let small = SavedMachines { folder: folder.clone(), max_bytes: 2 * one };
+        bench.put_in(&small, "d").unwrap();
+        assert_eq!([&killed, &living].map(|path| path.exists()), [false, true]);
+        writer.finish_unsynced().unwrap();
+        assert!(["a", "d"].iter().all(|name| folder.join(name).exists()));
+    }
+
+    #[test]
+    fn two_that_save_one_machine_at_once_leave_a_whole_one() {
+        let bench = bench(MAX_BYTES);
+        std::thread::scope(|scope| {
+            let both = [(); 2].map(|()| scope.spawn(|| bench.put("a")));
+            both.into_iter().for_each(|one| one.join().unwrap().unwrap());
+        });
+        assert_eq!(bench.get("a"), Some(quiet()));
+        assert_eq!(fs::read_dir(&bench.saved.folder).unwrap().count(), 1);
     }
 
     #[test]

@@ -9,13 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::model::{GuestSize, GuestTime, Lab, LabModel};
 
 use crate::backend::lab::asked::Asked;
+use crate::backend::lab::error::GuestFault;
 use crate::backend::lab::files::{GuestFiles, above, relative};
 use crate::backend::lab::initrd::Packed;
 use crate::backend::lab::kernel::{Boot, Kernel};
 use crate::backend::lab::machine::From;
 use crate::backend::lab::preload;
 use crate::backend::lab::results::digest;
-use crate::backend::lab::saved::Quiet;
+use crate::backend::lab::saved::{Quiet, Watch};
 
 /// Numbers of the copies of a machine.
 pub const FIRST: u8 = 1;
@@ -49,9 +50,23 @@ pub struct Snapshot {
     pub state: PathBuf,
     /// The memory of its guest; holes are zeros.
     pub memory: File,
+    /// `None`: its file is no saved one.
+    pub watch: Option<Watch>,
     pub quiet: Quiet,
     /// Removed with it.
     pub _files: GuestFiles,
+}
+
+impl Snapshot {
+    /// Fails where somebody wrote to its file since it was taken.
+    pub fn check(&self) -> Result<(), GuestFault> {
+        match &self.watch {
+            Some(watch) if !watch.check(&self.memory) => {
+                Err(GuestFault::Changed(watch.path().to_path_buf()))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A machine and what it boots.

@@ -29,7 +29,7 @@ use crate::backend::lab::memory;
 use crate::backend::lab::preload;
 use crate::backend::lab::rehearsal::rehearsal;
 use crate::backend::lab::results::digest;
-use crate::backend::lab::saved::{MachineSummary, Quiet};
+use crate::backend::lab::saved::{MachineSummary, Quiet, SavedMachines, Watch};
 use crate::backend::lab::template::Template;
 
 /// The `grace` without a plan.
@@ -84,10 +84,12 @@ impl GuestManager {
         let is_copied = copy == FIRST && self.can_rehearse(machine);
         let template = if is_copied { self.template(machine, &snapshot) } else { None };
         let copied = template.and_then(|template| template.copy(&files.0, patience, cancel));
-        let (mut output, pid) = match copied {
-            Some(copied) => guest::run_copy(copied, &start, cancel)?,
-            None => guest::run(&start, cancel)?,
+        let ended = match copied {
+            Some(copied) => guest::run_copy(copied, &start, cancel),
+            None => guest::run(&start, cancel),
         };
+        snapshot.check()?;
+        let (mut output, pid) = ended?;
         output.coverage = files.coverage();
         output.facts = Some(Box::new(snapshot.quiet.facts.clone()));
         let time = match (&snapshot.quiet.time, files.in_step(pid)) {
@@ -122,16 +124,19 @@ impl GuestManager {
     }
 
     /// The machine whose copies begin in this state; `None`: it cannot be, or memory does not suffice.
-    fn template(&self, machine: &MachineConfig, snapshot: &Snapshot) -> Option<Arc<Template>> {
+    fn template(&self, machine: &MachineConfig, snapshot: &Arc<Snapshot>) -> Option<Arc<Template>> {
         let mut templates = lock(&self.templates);
         let key = machine.template_key(snapshot);
-        if let Some(known) = templates.get(&key) {
-            return known.clone();
+        // A machine that has changed while it was used may have been made again.
+        match templates.get(&key) {
+            Some((of, known)) if Arc::ptr_eq(of, snapshot) => return known.clone(),
+            _ => _ = templates.remove(&key),
         }
         let memory_bytes = environment::memory_bytes(&Host::default()).known()?;
         let own_bytes =
             self.lab.memory_bytes + machine.files.as_ref().map_or(0, |files| files.bytes);
-        let others = templates.values().flatten().map(|template| template.memory_bytes);
+        let others = templates.values().filter_map(|(_, template)| template.as_ref());
+        let others = others.map(|template| template.memory_bytes);
         if others.sum::<u64>() + own_bytes > memory_bytes / PART_OF_MEMORY {
             return None;
         }
@@ -143,7 +148,9 @@ impl GuestManager {
             let command = guest::command(&start).ok()?;
             Template::start(command, files, own_bytes).map(Arc::new)
         };
-        templates.entry(key).or_insert_with(start).clone()
+        let made = start();
+        templates.insert(key, (Arc::clone(snapshot), made.clone()));
+        made
     }
 
     /// Runs a guest in a new machine, by the host's clock.
@@ -229,7 +236,9 @@ impl GuestManager {
             let from = From::State { state: &state, memory, has_hypervisor: false, stops: true };
             let documents = vec![(GUEST_REHEARSAL_FILE, relative(&files.path(REHEARSAL)))];
             let start = self.start(from, documents, &files, self.patience_to_boot(grace, machine));
-            let mut quiet = self.stop(&start, machine, &files, cancel)?;
+            let stopped = self.stop(&start, machine, &files, cancel);
+            booted.check()?;
+            let mut quiet = stopped?;
             if booted.quiet.time != GuestTime::Exact {
                 quiet.time = booted.quiet.time.clone();
             }
@@ -254,25 +263,27 @@ impl GuestManager {
         };
         // Other threads that need the same snapshot wait here.
         let mut slot = lock(&slot);
-        if let Some(made) = slot.as_ref() {
+        let has_changed =
+            |made: &Arc<Snapshot>| made.watch.as_ref().is_some_and(Watch::has_changed);
+        if let Some(made) = slot.as_ref().filter(|made| !made.as_ref().is_ok_and(has_changed)) {
             return made.clone();
         }
         // The second copy is compared with the first, so it is always made.
         let saved = self.saved.as_ref().filter(|_| copy == FIRST);
-        let snapshot = |quiet, memory, files: GuestFiles| {
+        let snapshot = |quiet, memory, watch, files: GuestFiles| {
             let (digest, state) = (digest.to_string(), files.path(STATE));
-            Arc::new(Snapshot { digest, state, memory, quiet, _files: files })
+            Arc::new(Snapshot { digest, state, memory, watch, quiet, _files: files })
         };
         if let Some(saved) = saved {
             let files = self.files(&[])?;
             match saved.get(digest, &files.path(STATE)) {
-                Ok(Some((quiet, memory))) => {
-                    let found = snapshot(quiet, memory, files);
+                Ok(Some((quiet, memory, watch))) => {
+                    let found = snapshot(quiet, memory, Some(watch), files);
                     *slot = Some(Ok(Arc::clone(&found)));
                     return Ok(found);
                 }
                 Ok(None) => {}
-                Err(damaged) => self.note(NotSaved::Damaged(damaged)),
+                Err(why) => self.note(why),
             }
         }
         let made = make();
@@ -280,15 +291,12 @@ impl GuestManager {
         let made = made.and_then(|(quiet, files)| {
             let path = files.path(MEMORY);
             let memory = File::open(&path).map_err(LabError::io("read", &path))?;
-            Ok(snapshot(quiet, memory, files))
+            Ok(snapshot(quiet, memory, None, files))
         });
         if let (Some(saved), Ok(made)) = (saved, &made)
             && made.quiet.time == GuestTime::Exact
-            && let summary = self.summary(machine, probes)
-            && let Err(error) =
-                saved.put(digest, (&summary, &made.quiet), (&made.state, &made.memory))
         {
-            self.note(saved.not_kept(&error));
+            self.save(saved, &self.summary(machine, probes), made);
         }
         // If the host ended it, the next caller tries again.
         let is_to_stay =
@@ -297,6 +305,14 @@ impl GuestManager {
             *slot = Some(made.clone());
         }
         made
+    }
+
+    /// Saves a machine for other plans, or says why not.
+    fn save(&self, saved: &SavedMachines, summary: &MachineSummary, made: &Snapshot) {
+        let Snapshot { digest, quiet, state, memory, .. } = made;
+        if let Err(error) = saved.put(digest, (summary, quiet), (state, memory)) {
+            self.note(saved.not_kept(&error));
+        }
     }
 
     pub(super) fn note(&self, why: NotSaved) {

@@ -1,0 +1,84 @@
+//! Machines are mapped while they are used.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use super::read;
+
+/// Notices whether somebody writes to the file of a saved machine while it is mapped.
+pub struct Watch {
+    path: PathBuf,
+    digest: String,
+    /// `None`: it has changed.
+    seen: Mutex<Option<Stamp>>,
+}
+
+/// When a file was written last, and its length.
+pub type Stamp = (SystemTime, u64);
+
+pub fn stamp(file: &File) -> io::Result<Stamp> {
+    let found = file.metadata()?;
+    Ok((found.modified()?, found.len()))
+}
+
+impl Watch {
+    /// `stamp`: that of the file before its checksum was found right.
+    pub fn new(path: PathBuf, digest: &str, stamp: Stamp) -> Watch {
+        Watch { path, digest: digest.to_string(), seen: Mutex::new(Some(stamp)) }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Option<Stamp>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn has_changed(&self) -> bool {
+        self.seen().is_none()
+    }
+
+    /// Checks that the machine is still the one that was saved. One that is not is removed, once.
+    pub fn check(&self, file: &File) -> bool {
+        let mut seen = self.seen();
+        let Some(known) = *seen else { return false };
+        *seen = stamp(file).ok().filter(|new| {
+            // Another schedlab that takes it changes its time alone.
+            *new == known || read(file, &self.digest, &mut io::sink()).is_ok()
+        });
+        if seen.is_none() {
+            _ = fs::remove_file(&self.path);
+        }
+        seen.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::super::MAX_BYTES;
+    use super::super::tests::bench;
+    use super::*;
+
+    #[test]
+    fn a_machine_that_somebody_writes_to_while_it_is_used_is_noticed_and_goes() {
+        let bench = bench(MAX_BYTES);
+        bench.put("a").unwrap();
+        let path = bench.saved.folder.join("a");
+        let (_, file, watch) = bench.saved.get("a", &bench.copy).unwrap().unwrap();
+        assert!(watch.check(&file));
+        assert!(bench.get("a").is_some(), "another schedlab takes it");
+        assert!(watch.check(&file) && watch.check(&file) && path.exists());
+        File::options().write(true).open(&path).unwrap().write_all_at(b"x", 100).unwrap();
+        assert!(!watch.has_changed() && !watch.check(&file) && watch.has_changed());
+        assert!(!path.exists());
+        // Its place may be that of a new one soon.
+        bench.put("a").unwrap();
+        assert!(!watch.check(&file) && path.exists());
+    }
+}
