@@ -7,9 +7,7 @@ use clap::{Args, Subcommand};
 
 use crate::backend::BackendError;
 use crate::backend::lab::LabError;
-use crate::backend::lab::kept::{
-    Kept, LIMIT, MachineSummary, SavedMachine, mebibytes, program_digest,
-};
+use crate::backend::lab::kept::{Kept, LIMIT, MachineSummary, SavedMachine, Taker, mebibytes};
 use crate::backend::lab::kernel::{Cache, Entry};
 use crate::model::show_bytes;
 use crate::report::numbers::counted;
@@ -27,7 +25,7 @@ const DAMAGED: &str = "damaged";
 const RESULTS: &str = "results";
 /// Words behind machines that no plan of this schedlab takes.
 const NOTES: [(&str, &str); 2] = [
-    (STALE, "stale: of another build of schedlab, which this one cannot take"),
+    (STALE, "stale: of another build of schedlab or another QEMU, which this one cannot take"),
     (DAMAGED, "damaged: cut off, changed or not in this schedlab's format"),
 ];
 
@@ -41,8 +39,8 @@ pub struct CacheArgs {
 enum Action {
     /// Remove booted machines or results
     Rm {
-        /// `machines`: all of them; `stale`: those of other builds of schedlab, and damaged ones; `results`: those
-        /// of exact runs; or a machine by the beginning of its name
+        /// `machines`: all of them; `stale`: those of other builds of schedlab or QEMU, and damaged ones;
+        /// `results`: those of exact runs; or a machine by the beginning of its name
         #[arg(required = true, value_name = "machines|stale|results|NAME")]
         what: Vec<String>,
     },
@@ -65,8 +63,10 @@ pub fn run(args: &CacheArgs) -> Result<(), Failure> {
 /// The machines, each with the word for why this schedlab cannot take it, if it cannot.
 fn machines(kept: &Kept) -> Result<Vec<(SavedMachine, Option<&'static str>)>, LabError> {
     let machines = kept.machines()?;
-    // It reads all of this program.
-    let own = if machines.is_empty() { String::new() } else { program_digest()? };
+    if machines.is_empty() {
+        return Ok(Vec::new());
+    }
+    let own = Taker::find()?;
     let with_fault = |machine: SavedMachine| {
         let fault = fault(&machine, &own);
         (machine, fault)
@@ -74,7 +74,7 @@ fn machines(kept: &Kept) -> Result<Vec<(SavedMachine, Option<&'static str>)>, La
     Ok(machines.into_iter().map(with_fault).collect())
 }
 
-fn fault(machine: &SavedMachine, own: &str) -> Option<&'static str> {
+fn fault(machine: &SavedMachine, own: &Taker) -> Option<&'static str> {
     match machine.summary {
         None => Some(DAMAGED),
         Some(_) => (!machine.is_of(own)).then_some(STALE),
@@ -138,7 +138,7 @@ fn list(kept: &Kept) -> Result<(), Failure> {
     let layout = Columns {
         fixed: &["machine", "state", "CPUs", "memory", "QEMU", "size", "used"],
         main: "kernel",
-        spare: &["QEMU", "memory", "CPUs", "size"],
+        spare: &["QEMU", "size", "memory", "CPUs"],
     };
     write!(out, "\n{}", table::rows(&header, rows, &layout, width))?;
     let is_there = |word: &str| machines.iter().any(|(_, fault)| *fault == Some(word));
@@ -261,6 +261,7 @@ mod tests {
             arguments: "nohz=off".to_string(),
             probes: Some(vec!["sched".to_string()]),
             emulator: "QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)".to_string(),
+            emulator_digest: "emulator".to_string(),
             program_digest: "own".to_string(),
         };
         let mut machine = SavedMachine {
@@ -269,7 +270,12 @@ mod tests {
             used_at: now - Duration::from_secs(600),
             summary: Some(summary),
         };
-        assert!(machine.is_of("own") && !machine.is_of("other"));
+        let taker = |program: &str, emulator: Option<&str>| Taker {
+            program_digest: program.to_string(),
+            emulator_digest: emulator.map(str::to_string),
+        };
+        let own = taker("own", Some("emulator"));
+        assert!(machine.is_of(&own) && machine.is_of(&taker("own", None)));
         let shown = cells(&machine, None, &["QEMU emulator version 10.0.1"], now);
         let expected = [
             "01234567",
@@ -284,11 +290,14 @@ mod tests {
         assert_eq!(shown, expected);
         let others = ["QEMU emulator version 10.0.2 (built here)"];
         assert_eq!(cells(&machine, None, &others, now)[5], "10.0.2 (Debian 1:10.0.2+ds-2)");
-        assert_eq!([fault(&machine, "own"), fault(&machine, "other")], [None, Some(STALE)]);
+        assert_eq!(fault(&machine, &own), None);
+        for other in [taker("other", Some("emulator")), taker("own", Some("other"))] {
+            assert_eq!(fault(&machine, &other), Some(STALE));
+        }
         machine.summary = None;
-        assert_eq!(fault(&machine, "own"), Some(DAMAGED));
+        assert_eq!(fault(&machine, &own), Some(DAMAGED));
         machine.used_at = now - Duration::from_secs(3 * SECONDS_OF_DAY);
-        assert!(!machine.is_of("own"));
+        assert!(!machine.is_of(&own));
         let shown = cells(&machine, Some(DAMAGED), &[], now).join(" ");
         assert_eq!(shown, "01234567 - - - - - 52.5 MiB 3 days ago, damaged");
     }

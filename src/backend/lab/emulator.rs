@@ -2,8 +2,10 @@
 //! change what a guest does.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -36,6 +38,16 @@ pub struct Emulator {
     pub digest: String,
     /// The digest of the firmware that loads only hypervisors.
     pub digest_of_multiboot: String,
+    /// Files that these digests are of, where they are or may be put.
+    files: Vec<(PathBuf, Option<Identity>)>,
+}
+
+/// A file's device, number, size and time, by which it is known from another one in its place.
+type Identity = (u64, u64, u64, i64, i64);
+
+fn identity(path: &Path) -> Option<Identity> {
+    let found = fs::metadata(path).ok()?;
+    Some((found.dev(), found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
 }
 
 impl Emulator {
@@ -43,10 +55,18 @@ impl Emulator {
         let program = program()?;
         let version = version_of(&program)?;
         let folders = data_folders(&program)?;
+        // Before they are read.
+        let files = identities(&program, &folders);
         let digest =
             digest_of(&version, &program, &folders).map_err(LabError::io("read", &program))?;
         let digest_of_multiboot = joined(firmware(OF_HYPERVISORS, &folders));
-        Ok(Emulator { program, version, digest, digest_of_multiboot })
+        Ok(Emulator { program, version, digest, digest_of_multiboot, files })
+    }
+
+    /// Why its digests are no longer those of the files that it is started from.
+    pub fn replaced(&self) -> Option<String> {
+        let (path, _) = self.files.iter().find(|(path, known)| identity(path) != *known)?;
+        Some(format!("{} was replaced meanwhile; hint: run the plan again", path.display()))
     }
 
     /// Whether it can write a machine's state to a file.
@@ -131,6 +151,13 @@ fn firmware(names: &[&str], folders: &[PathBuf]) -> Vec<Vec<u8>> {
     names.iter().map(|name| file(name).unwrap_or_default()).collect()
 }
 
+fn identities(program: &Path, folders: &[PathBuf]) -> Vec<(PathBuf, Option<Identity>)> {
+    let names = FIRMWARE.iter().chain(OF_HYPERVISORS);
+    let firmware = names.flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+    let files = std::iter::once(program.to_path_buf()).chain(firmware);
+    files.map(|path| (path.clone(), identity(&path))).collect()
+}
+
 fn joined(parts: Vec<Vec<u8>>) -> String {
     digest(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
@@ -138,7 +165,7 @@ fn joined(parts: Vec<Vec<u8>>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use crate::sys::replace::replace;
 
     #[test]
     fn an_old_emulator_is_known_by_its_version() {
@@ -175,6 +202,24 @@ mod tests {
         assert_eq!(put(first.join("other.rom"), "not executed"), digests[3]);
         let upgraded = digest_of("QEMU 11", &program, &folders).unwrap();
         assert_ne!(upgraded, digests[3], "behind one and the same script");
+    }
+
+    #[test]
+    fn an_emulator_that_is_replaced_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (program, firmware) = (dir.path().join(QEMU), dir.path().join(FIRMWARE[1]));
+        let found = || {
+            let files = identities(&program, &[dir.path().join("none"), dir.path().into()]);
+            let [version, digest, digest_of_multiboot] = [(); 3].map(|()| String::new());
+            Emulator { program: program.clone(), version, digest, digest_of_multiboot, files }
+        };
+        for path in [&program, &firmware, &program, &firmware] {
+            let emulator = found();
+            assert_eq!(emulator.replaced(), None);
+            replace(path, |out| out.write_all(b"the same size")).unwrap();
+            let why = emulator.replaced().unwrap();
+            assert!(why.starts_with(&format!("{} was replaced", path.display())), "{why}");
+        }
     }
 
     #[test]

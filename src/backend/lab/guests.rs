@@ -438,6 +438,10 @@ impl GuestManager {
             self.answers.not_answered(key, output, theirs);
             return Ok(());
         };
+        if let Some(why) = self.emulator.replaced() {
+            self.note(NotSaved::NoResult(why));
+            return Ok(());
+        }
         // The output of a copy lacks the facts of its boot, so they are put before it.
         let mut bytes =
             serde_json::to_vec(&GuestMessage::Ready(Box::new(GuestFacts::clone(facts))))?;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::sys;
 
+use super::emulator::Emulator;
 use super::error::LabError;
 use super::initrd;
 use super::results::{FOLDER, Results};
@@ -62,14 +63,31 @@ impl Kept {
 }
 
 impl SavedMachine {
-    /// Whether a plan of this schedlab, whose program has this digest, can take it. Another build never does:
-    /// the whole program is in the guest's memory.
-    pub fn is_of(&self, program_digest: &str) -> bool {
-        self.summary.as_ref().is_some_and(|own| own.program_digest == program_digest)
+    /// Whether a plan of this schedlab and its QEMU can take it. Another build never does: the whole program is in the
+    /// guest's memory.
+    pub fn is_of(&self, taker: &Taker) -> bool {
+        self.summary.as_ref().is_some_and(|own| {
+            let is_emulator = |digest: &String| *digest == own.emulator_digest;
+            own.program_digest == taker.program_digest
+                && taker.emulator_digest.as_ref().is_none_or(is_emulator)
+        })
     }
 }
 
-/// The digest of this program as guests have it.
-pub fn program_digest() -> Result<String, LabError> {
-    Ok(initrd::digest_of(&initrd::own_program()?))
+/// The programs that take a machine.
+pub struct Taker {
+    /// This program as guests have it.
+    pub program_digest: String,
+    /// `None`: there is no QEMU, so any may come.
+    pub emulator_digest: Option<String>,
+}
+
+impl Taker {
+    /// Reads all of both programs.
+    pub fn find() -> Result<Taker, LabError> {
+        Ok(Taker {
+            program_digest: initrd::digest_of(&initrd::own_program()?),
+            emulator_digest: Emulator::find().ok().map(|emulator| emulator.digest),
+        })
+    }
 }

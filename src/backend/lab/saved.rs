@@ -33,7 +33,7 @@ use crate::sys::{self, input, remedy};
 const MAX_BYTES: u64 = 4 << 30;
 /// The variable with another limit: `SCHEDLAB_MACHINES=4GiB`. With 0 none is kept.
 pub const LIMIT: &str = "SCHEDLAB_MACHINES";
-const MAGIC: &[u8; 8] = b"MACHINE4";
+const MAGIC: &[u8; 8] = b"MACHINE5";
 /// Memory is written, or left out as a hole, in blocks of this size.
 const BLOCK_BYTES: usize = 1 << 16;
 /// Facts of a guest with hundreds of CPUs are smaller.
@@ -59,6 +59,8 @@ pub struct MachineSummary {
     pub probes: Option<Vec<String>>,
     /// The emulator's own line about its version.
     pub emulator: String,
+    /// The program of that, and its firmware.
+    pub emulator_digest: String,
     /// The program of its guests, which is schedlab itself.
     pub program_digest: String,
 }
@@ -432,6 +434,7 @@ mod tests {
             arguments: String::new(),
             probes: Some(vec!["sched".to_string()]),
             emulator: "QEMU emulator version 10.0.2".to_string(),
+            emulator_digest: "e".to_string(),
             program_digest: "p".to_string(),
         }
     }

@@ -310,9 +310,14 @@ impl GuestManager {
     /// Saves a machine for other plans, or says why not.
     fn save(&self, saved: &SavedMachines, summary: &MachineSummary, made: &Snapshot) {
         let Snapshot { digest, quiet, state, memory, .. } = made;
-        if let Err(error) = saved.put(digest, (summary, quiet), (state, memory)) {
-            self.note(saved.not_kept(&error));
-        }
+        let why = match self.emulator.replaced() {
+            Some(why) => Some(NotSaved::NotKept(why)),
+            None => {
+                let put = saved.put(digest, (summary, quiet), (state, memory));
+                put.err().map(|error| saved.not_kept(&error))
+            }
+        };
+        why.into_iter().for_each(|why| self.note(why));
     }
 
     pub(super) fn note(&self, why: NotSaved) {
@@ -327,6 +332,7 @@ impl GuestManager {
             arguments: machine.arguments.clone(),
             probes: probes.map(<[String]>::to_vec),
             emulator: self.emulator.version.clone(),
+            emulator_digest: self.emulator.digest.clone(),
             program_digest: self.program_digest.clone(),
         }
     }
