@@ -202,7 +202,8 @@ fn programs_of_a_user_have_that_users_environment() {
 fn output_of_programs_names_the_runs_that_failed() {
     let home = Home::new();
     home.write("made", "");
-    let script = format!("cd {}; echo x >> made; test $(wc -l < made) -ne 2", home.path().display());
+    let script =
+        format!("cd {}; echo x >> made; test $(wc -l < made) -ne 2", home.path().display());
     let plan = plan_of(&format!("command = [\"sh\", \"-c\", \"echo out; {script}\"]\n"));
     of_plan(&home, &plan.replace("rounds = 1", "rounds = 3"), &[]);
     let shown = home.call("show last --program-output");

@@ -58,7 +58,8 @@ fn print_output(db: &Database, id: &str) -> Result<(), Failure> {
     }
     if let failed @ 1.. = head.runs.failed {
         let reasons = db.command(&format!("show {}", head.id));
-        let text = format!("{} failed and kept its reason alone: {reasons}", counted(failed, "run"));
+        let text =
+            format!("{} failed and kept its reason alone: {reasons}", counted(failed, "run"));
         terminal::message(&text);
     }
     Ok(())
