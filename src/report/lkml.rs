@@ -214,26 +214,7 @@ pub(super) fn verdicts(analysis: &Analysis, rows: &[Place], names: &[String], pa
         for line in rows.iter().filter_map(|place| differs(analysis, *place, at)) {
             page.wrapped(Tone::Plain, "  ", &line);
         }
-        let bound = |(work, set, row): &Place| {
-            let bound = phrases::bound(row, row.cells.get(at)?)?;
-            Some(format!("{} {bound}", place(work, set, row)))
-        };
-        let bounds: Vec<String> = rows.iter().filter_map(bound).collect();
-        if !bounds.is_empty() {
-            let text = format!("No difference above: {}", ascii(&bounds.join("; ")));
-            page.wrapped(Tone::Plain, "  ", &text);
-        }
-        let lacking = |(work, set, row): &Place| match row.cells.get(at)?.verdict()? {
-            Verdict::Unjudged(Unjudged::NoEffect(why)) => {
-                Some(format!("{} ({why})", place(work, set, row)))
-            }
-            _ => None,
-        };
-        let lacking: Vec<String> = rows.iter().filter_map(lacking).collect();
-        if !lacking.is_empty() {
-            let text = format!("Not judged: {}", ascii(&lacking.join("; ")));
-            page.wrapped(Tone::Plain, "  ", &text);
-        }
+        undecided(rows, at, page);
         for (family, label) in [(Family::Headline, ""), (Family::Explaining, "explaining: ")] {
             let own = rows.iter().filter(|(.., row)| row.family == family);
             let tally = Tally::count(own.copied(), at);
@@ -287,6 +268,28 @@ fn oddities(analysis: &Analysis, rows: &[Place], names: &[String], page: &mut Pa
     }
     if page.text().len() > before {
         page.gap();
+    }
+}
+
+/// The bounds of rows that are not decided, and the rows that are not judged.
+fn undecided(rows: &[Place], at: usize, page: &mut Page) {
+    let bound = |(work, set, row): &Place| {
+        let bound = phrases::bound(row, row.cells.get(at)?)?;
+        Some(format!("{} {bound}", place(work, set, row)))
+    };
+    let lacking = |(work, set, row): &Place| match row.cells.get(at)?.verdict()? {
+        Verdict::Unjudged(Unjudged::NoEffect(why)) => {
+            Some(format!("{} ({why})", place(work, set, row)))
+        }
+        _ => None,
+    };
+    let bounds: Vec<String> = rows.iter().filter_map(bound).collect();
+    let lacking: Vec<String> = rows.iter().filter_map(lacking).collect();
+    for (label, listed) in [("No difference above", bounds), ("Not judged", lacking)] {
+        if !listed.is_empty() {
+            let text = format!("{label}: {}", ascii(&listed.join("; ")));
+            page.wrapped(Tone::Plain, "  ", &text);
+        }
     }
 }
 

@@ -57,17 +57,11 @@ pub fn disturbance(fact: &DisturbanceFact) -> String {
             let begun = format!("{under_way} of {of} latencies `{latency}` of `{set}`");
             counted_with_age(&begun, *oldest_ns, bounds)
         }
-        DisturbanceFact::Cut { set, latency, cut, of, longest_ns, bounds } => format!(
-            "{cut} of {of} latencies `{latency}` of `{set}` began before a switch between variants and \
-             ended after it, the longest {}; they count for no variant, so {}",
-            Scale::time(*longest_ns as f64),
-            lower_bounds(bounds),
-        ),
-        DisturbanceFact::CountedWork { sets } => format!(
-            "the work of {} is an amount of operations, which take another time in the lab than on a \
-             machine, so it is another load here: give it as a time (schedlab help lab)",
-            listed(sets),
-        ),
+        DisturbanceFact::Cut { set, latency, cut, of, longest_ns, bounds } => {
+            let cut = format!("{cut} of {of} latencies `{latency}` of `{set}`");
+            cut_by_switches(&cut, *longest_ns, bounds)
+        }
+        DisturbanceFact::CountedWork { sets } => counted_work(sets),
         DisturbanceFact::CpuTimeAboveWall { of, counted_cpus, cpus } => {
             cpu_time(*of, *counted_cpus, *cpus)
         }
@@ -87,6 +81,23 @@ fn counted_with_age(begun: &str, oldest_ns: u64, bounds: &[String]) -> String {
          age, so {}",
         Scale::time(oldest_ns as f64),
         lower_bounds(bounds),
+    )
+}
+
+fn cut_by_switches(cut: &str, longest_ns: u64, bounds: &[String]) -> String {
+    format!(
+        "{cut} began before a switch between variants and ended after it, the longest {}; they count for \
+         no variant, so {}",
+        Scale::time(longest_ns as f64),
+        lower_bounds(bounds),
+    )
+}
+
+fn counted_work(sets: &[String]) -> String {
+    format!(
+        "the work of {} is an amount of operations, which take another time in the lab than on a machine, \
+         so it is another load here: give it as a time (schedlab help lab)",
+        listed(sets),
     )
 }
 

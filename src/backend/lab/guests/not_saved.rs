@@ -1,4 +1,4 @@
-//! What a plan says of the cache, each thing once.
+//! A plan says each thing of the cache once.
 
 use std::mem::discriminant;
 

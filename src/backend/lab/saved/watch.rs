@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use super::read;
+use super::format::read;
 
 /// Notices whether somebody writes to the file of a saved machine while it is mapped.
 pub struct Watch {
