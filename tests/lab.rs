@@ -373,9 +373,20 @@ impl Twins {
         self.first.run(&two_kernels(self.cpus), more)
     }
 
-    /// Boots the machines, and makes each run.
+    /// Boots the machines, makes each run, and makes it again from the machines that were saved.
     fn boot(&self) {
         assert_exact(&self.first, &self.run(&[]).output().unwrap());
+        let booted = self.first.ended();
+        self.first.before_qemu(NO_BOOTS);
+        assert_exact(&self.first, &self.run(&["--again"]).output().unwrap());
+        assert_eq!(self.first.ended(), booted, "from saved machines");
+    }
+
+    /// The results of the same runs without probes, from the same booted machines.
+    fn results_without_probes(&self, laboratory: &Laboratory) -> Vec<String> {
+        let plan = two_kernels(self.cpus).replace("probes = [\"sched\", \"counters\"]", "");
+        assert_exact(laboratory, &laboratory.run(&plan, &[]).output().unwrap());
+        laboratory.ended()
     }
 
     /// Makes each run twice in another process: from the machines that were saved, and from others that it boots.
@@ -410,20 +421,27 @@ impl Twins {
     }
 }
 
-/// Both machines at once: a host is loaded for as short a time as possible, and what comes then is compared with what
-/// comes without load.
+/// Both machines at once: a host is loaded for as short a time as possible, and what comes then from boots and from saved
+/// machines is compared with what comes without load.
 #[test]
 fn one_and_four_cpus_are_the_same_to_the_bit_on_a_loaded_host() {
     let (Some(one), Some(four)) = (Twins::open(1), Twins::open(4)) else { return };
     let mut load = Load::begin();
-    std::thread::scope(|scope| {
-        scope.spawn(|| one.boot());
+    let plain = std::thread::scope(|scope| {
+        let one = scope.spawn(|| {
+            one.boot();
+            one.results_without_probes(&one.first)
+        });
         four.boot();
+        one.join().unwrap()
     });
     assert!(load.is_there());
     drop(load);
     std::thread::scope(|scope| {
-        scope.spawn(|| one.assert_kept(&one.assert_same()));
+        scope.spawn(|| {
+            one.assert_kept(&one.assert_same());
+            assert_eq!(one.results_without_probes(&one.second), plain, "with load and without");
+        });
         four.assert_kept(&four.assert_same());
     });
 }
@@ -1066,8 +1084,13 @@ fn guests_of_xen_have_their_weights() {
     let plan = plan(PATIENT, lab, &rest).replace("debian:6.1\"", "xen:4.17\"");
     let plan = plan.replace("duration = \"100ms\"", "duration = \"6s\"");
     // No other test has this machine, so QEMU is there without a script.
-    let output = laboratory.run(&plan, &[]).env("PATH", "/usr/bin:/bin").output().unwrap();
-    assert_exact(&laboratory, &output);
+    let run = |more: &[&str]| {
+        let output = laboratory.run(&plan, more).env("PATH", "/usr/bin:/bin").output().unwrap();
+        assert_exact(&laboratory, &output);
+        laboratory.ended()
+    };
+    let first = run(&[]);
+    assert_eq!(run(&["--again"]), first, "another process, from the saved machine");
     for event in laboratory.runs() {
         let result = &event["outcome"]["result"];
         let scheduler = result["guest"]["kernel"]["scheduler"]["known"].as_str().unwrap();
