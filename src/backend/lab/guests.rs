@@ -51,10 +51,13 @@ const MAX_HELD_BYTES: u64 = 64 << 20;
 /// QEMU counts the bytes of a file for its guest in 32 bits.
 const MAX_ARCHIVE_BYTES: u64 = 3 << 30;
 
+/// The machine that a template began in, and the template; `None` where none could be made.
+type OwnTemplate = (Arc<Snapshot>, Option<Arc<Template>>);
+
 pub struct GuestManager {
     /// Machines that make copies of themselves, by the digest of their state, and the snapshot that each began in; `None`:
     /// it cannot.
-    templates: Mutex<HashMap<String, (Arc<Snapshot>, Option<Arc<Template>>)>>,
+    templates: Mutex<HashMap<String, OwnTemplate>>,
     lab: Lab,
     mode: Mode,
     time: Time,
