@@ -292,9 +292,13 @@ fn disturbances(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     notes.collect()
 }
 
-/// Latencies under way make bounds of some metrics alone.
+/// Latencies under way, and those that switches cut, make bounds of some metrics alone.
 fn touches_headline(work: &WorkTable, fact: &DisturbanceFact) -> bool {
-    let DisturbanceFact::UnderWay { set, bounds, .. } = fact else { return true };
+    let (DisturbanceFact::UnderWay { set, bounds, .. } | DisturbanceFact::Cut { set, bounds, .. }) =
+        fact
+    else {
+        return true;
+    };
     headlines(work).any(|(_, own, row)| own.name == *set && bounds.contains(&row.kind.name))
 }
 

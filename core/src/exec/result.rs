@@ -233,8 +233,15 @@ fn cut_by_switches(
     cut: &Histogram,
     variants: u64,
 ) -> Option<Disturbance> {
-    let own: Histogram =
-        cut.sparse().into_iter().map(|(ns, count)| (ns, count.div_ceil(variants))).collect();
+    // The longest first, so that few of different lengths count, too.
+    let mut rest = 0;
+    let share = |(ns, count): (u64, u64)| {
+        rest += count;
+        let own = rest / variants;
+        rest %= variants;
+        (ns, own)
+    };
+    let own: Histogram = cut.sparse().into_iter().rev().map(share).collect();
     let bounds = stats::bounds_without(ended, &own);
     (!bounds.is_empty()).then(|| {
         let fact = DisturbanceFact::Cut {
@@ -444,7 +451,10 @@ mod tests {
         };
         let ended: &[(u64, u64)] = &[(MS, 960), (40 * MS, 5)];
         assert_eq!(reported(ended, &[]), None);
-        assert_eq!(reported(ended, &[(MS, 10)]), None, "the share of two variants is 5");
+        assert_eq!(reported(ended, &[(MS, 100)]), None, "they would change nothing");
+        assert_eq!(reported(ended, &[(70 * MS, 1)]), None, "less than one of each variant");
+        let one_each = [(60 * MS, 1), (70 * MS, 1), (80 * MS, 1)];
+        assert_eq!(reported(ended, &one_each).unwrap().0, 1, "of two variants");
         let longer = "wakeup_p99 wakeup_max wakeup_mean".to_string();
         assert_eq!(reported(ended, &[(70 * MS, 20)]), Some((10, 975, 70 * MS, longer)));
     }

@@ -10,7 +10,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::model::{
     Disturbance, KnobReading, Reading, RunSpec, SetResult, Turns, Value, VariantResult, Window,
-    WorkerWindow,
+    WorkerSet, WorkerWindow,
 };
 use crate::stats::{Histogram, late_to_early, median};
 use crate::sys::sched::{self, Attr};
@@ -81,9 +81,8 @@ impl<'g> TurnSection<'g> {
         let variants = turns.variants.len();
         let tracks = vec![vec![Track::default(); group.members().len()]; variants];
         let blocks = turns.blocks(spec.duration_ns) as usize * variants;
-        // Works of a round share the seed. Their orders differ, so that their errors do, too.
         let mut draws = ChaCha8Rng::seed_from_u64(spec.seed);
-        draws.set_stream(spec.cell.index as u64);
+        draws.set_stream(stream_of(&spec.cell.work.sets));
         let mut section = TurnSection {
             group,
             turn,
@@ -365,6 +364,16 @@ fn shuffle(order: &mut [usize], draws: &mut ChaCha8Rng) {
     for last in (1..order.len()).rev() {
         order.swap(last, (draws.next_u64() % (last as u64 + 1)) as usize);
     }
+}
+
+/// Works of a round share the seed. Their orders of variants differ, so that their errors do, too. A guest knows no
+/// place of a work in its plan.
+fn stream_of(sets: &[WorkerSet]) -> u64 {
+    let text = serde_json::to_vec(sets).unwrap_or_default();
+    // FNV-1a.
+    text.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// Files of procfs are too slow to be read in each block.

@@ -103,38 +103,39 @@ pub fn lower_bounds(ended: &Histogram, ages: &Histogram) -> Vec<&'static str> {
     let (mut counted, mut endless) = (ended.clone(), ended.clone());
     counted.add_all(ages);
     endless.add(u64::MAX, ages.total());
-    bounds([&counted, &endless], ages, ages.max_ns() > ended.max_ns())
+    // Endless latencies make any maximum and mean endless, too.
+    let is_much = |part: f64, all: f64| part > MAX_SHORT * all;
+    let are_many = is_much(ages.total() as f64, counted.total() as f64);
+    let time_ns = |histogram: &Histogram| {
+        histogram.mean_ns().map_or(0.0, |mean_ns| mean_ns * histogram.total() as f64)
+    };
+    let max = are_many || ages.max_ns() > ended.max_ns();
+    let mean = are_many || is_much(time_ns(ages), time_ns(&counted));
+    bounds([&counted, &endless], max, mean)
 }
 
 /// The metrics of a latency whose values are too low, as `cut` are latencies that ended and could not be counted.
 pub fn bounds_without(ended: &Histogram, cut: &Histogram) -> Vec<&'static str> {
     let mut all = ended.clone();
     all.add_all(cut);
-    bounds([ended, &all], cut, cut.max_ns() > ended.max_ns())
+    let is_mean_short = is_longer(all.mean_ns(), ended.mean_ns());
+    bounds([ended, &all], cut.max_ns() > ended.max_ns(), is_mean_short)
 }
 
-/// The metrics that are lower bounds, as quantiles of `counted` may be as long as those of `longer`.
-fn bounds(
-    [counted, longer]: [&Histogram; 2],
-    missing: &Histogram,
-    is_longest_missing: bool,
-) -> Vec<&'static str> {
+fn is_longer(all_ns: Option<f64>, counted_ns: Option<f64>) -> bool {
+    all_ns > counted_ns.map(|ns| ns * (1.0 + MAX_SHORT))
+}
+
+/// The quantiles of `counted` that are shorter than those of `longer`; the maximum and the mean where they are bounds.
+fn bounds([counted, longer]: [&Histogram; 2], max: bool, mean: bool) -> Vec<&'static str> {
     let is_bound = |(_, ppm): &&(&str, u32)| {
         if Statistic::Quantile(*ppm).too_few(counted.total(), "").is_some() {
             return false;
         }
         let [low, high] = [counted, longer].map(|histogram| quantile_ns(histogram, *ppm));
-        high > low.map(|low_ns| low_ns * (1.0 + MAX_SHORT))
+        is_longer(high, low)
     };
     let quantiles = QUANTILES.iter().filter(is_bound).map(|(suffix, _)| *suffix);
-    // Endless latencies make any maximum and mean endless, too.
-    let is_much = |part: f64, all: f64| part > MAX_SHORT * all;
-    let are_many = is_much(missing.total() as f64, counted.total() as f64);
-    let time_ns = |histogram: &Histogram| {
-        histogram.mean_ns().map_or(0.0, |mean_ns| mean_ns * histogram.total() as f64)
-    };
-    let max = are_many || is_longest_missing;
-    let mean = are_many || is_much(time_ns(missing), time_ns(counted));
     quantiles.chain(max.then_some(MAX)).chain(mean.then_some(MEAN)).collect()
 }
 

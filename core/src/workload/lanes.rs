@@ -117,8 +117,8 @@ impl Lanes {
         add(&self.counts[lane].counters[index], count);
     }
 
-    /// Records a latency that began under the settings of this block, unless it ended in the washout. Returns false
-    /// where a switch cut it.
+    /// Records a latency that began under the settings of this block, unless it ended in the washout, which counts for
+    /// nobody. Returns false where a switch cut one that would count.
     #[inline(never)]
     pub(super) fn record(&self, index: usize, end_ns: u64, latency_ns: u64) -> bool {
         let lane = (self.turn.now.load(Acquire) & MAX_LANES as u64) as usize;
@@ -127,7 +127,7 @@ impl Lanes {
         if lane > 0 && is_whole {
             self.recorders[lane - 1].here(index).record(latency_ns);
         }
-        is_whole
+        lane == 0 || is_whole
     }
 }
 

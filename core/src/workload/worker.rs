@@ -678,7 +678,7 @@ mod tests {
         assert_eq!(cut.merged(0).max_ns(), Some(600), "the one that the switch cut");
         done();
         turn.cut();
-        worker.record(0, 2_050, 10);
+        worker.record(0, 2_050, 1_100);
         turn.switched(2_000);
         turn.count(2);
         done();

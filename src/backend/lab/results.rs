@@ -35,6 +35,7 @@ impl Results {
     /// Opens the folder of results, and makes it if necessary.
     pub fn open(folder: &Path) -> io::Result<Results> {
         fs::create_dir_all(folder)?;
+        remove_abandoned(folder)?;
         let results = Results(folder.to_path_buf());
         results.forget(MAX_ENTRIES)?;
         Ok(results)
@@ -100,6 +101,8 @@ pub fn by_age(folder: &Path) -> io::Result<Vec<(SystemTime, u64, PathBuf)>> {
             // Another schedlab may have removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Ok(found) if !found.is_file() || is_temporary(&file.file_name()) => {}
+            // A link that leads nowhere or in a circle.
+            Err(_) if file.file_type().is_ok_and(|kind| kind.is_symlink()) => {}
             found => {
                 let found = found?;
                 by_age.push((found.modified()?, found.len(), file.path()));
@@ -135,6 +138,8 @@ pub fn digest(parts: &[&[u8]]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
     use crate::sys::replace::NewFile;
 
@@ -192,10 +197,15 @@ mod tests {
         let living = NewFile::begin(&dir.path().join("5")).unwrap();
         fs::write(dir.path().join(".6.0.tmp"), "left by a killed writer").unwrap();
         fs::create_dir(dir.path().join("folder")).unwrap();
+        symlink("circle", dir.path().join("circle")).unwrap();
         assert_eq!(results.size().unwrap(), (3, 3 * one));
         results.clear().unwrap();
         assert_eq!((kept().count(), results.size().unwrap()), (0, (0, 0)));
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "the folder, and the living one");
+        assert_eq!(
+            fs::read_dir(dir.path()).unwrap().count(),
+            3,
+            "the folder, the link and the living one"
+        );
         living.finish().unwrap();
         assert_eq!(results.size().unwrap(), (1, 0));
     }

@@ -1246,6 +1246,15 @@ fn a_bound_is_no_nearer_than_the_mean_with_the_floor_and_keeps_its_scale() {
         assert!((floored - (mean.abs().exp() * 1.3 - 1.0)).abs() < 1e-12, "{floored}");
         assert!(floored > alone);
     }
+    // Differences: their floor is in the metric's unit.
+    let zeros = side([0.0; 12].to_vec());
+    let spread = side(noise.map(|noise| 500.0 * noise).to_vec());
+    let own = Comparison { ..comparison(0, &zeros, &spread) };
+    let floor = Some(Distance::Difference(9_000.0));
+    let bound = judge(&[Comparison { floor, ..own }], &family_of(1))[0].bound;
+    let mean = noise.iter().sum::<f64>() * 500.0 / 12.0;
+    let Some(Distance::Difference(bound)) = bound else { panic!("{bound:?}") };
+    assert!((bound - (mean.abs() + 9_000.0)).abs() < 1e-6, "{bound}");
     // The look had a ratio, and a value of 0 behind it leaves only a difference: neither is the other's bound.
     let looks = Schedule::default();
     let at = |values: &[(u32, f64)]| {

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -16,12 +17,19 @@ pub struct Watch {
     seen: Mutex<Option<Stamp>>,
 }
 
-/// When a file was written last, and its length.
-pub type Stamp = (SystemTime, u64);
+/// When a file was written and changed last, and its length. Whoever puts the first time back changes the second.
+pub type Stamp = (SystemTime, [i64; 2], u64);
 
 pub fn stamp(file: &File) -> io::Result<Stamp> {
     let found = file.metadata()?;
-    Ok((found.modified()?, found.len()))
+    Ok((found.modified()?, [found.ctime(), found.ctime_nsec()], found.len()))
+}
+
+/// Whether the file still has its place: it may be that of another one by now.
+fn is_at(path: &Path, file: &File) -> bool {
+    let identity = |found: fs::Metadata| (found.dev(), found.ino());
+    let there = fs::symlink_metadata(path).map(identity);
+    there.is_ok_and(|there| file.metadata().is_ok_and(|own| identity(own) == there))
 }
 
 impl Watch {
@@ -50,7 +58,7 @@ impl Watch {
             // Another schedlab that takes it changes its time alone.
             *new == known || read(file, &self.digest, &mut io::sink()).is_ok()
         });
-        if seen.is_none() {
+        if seen.is_none() && is_at(&self.path, file) {
             _ = fs::remove_file(&self.path);
         }
         seen.is_some()
@@ -74,7 +82,10 @@ mod tests {
         assert!(watch.check(&file));
         assert!(bench.get("a").is_some(), "another schedlab takes it");
         assert!(watch.check(&file) && watch.check(&file) && path.exists());
-        File::options().write(true).open(&path).unwrap().write_all_at(b"x", 100).unwrap();
+        let own = File::options().write(true).open(&path).unwrap();
+        let written = own.metadata().unwrap().modified().unwrap();
+        own.write_all_at(b"x", 100).unwrap();
+        own.set_modified(written).unwrap();
         assert!(!watch.has_changed() && !watch.check(&file) && watch.has_changed());
         assert!(!path.exists());
         // Its place may be that of a new one soon.
