@@ -26,7 +26,7 @@ impl AllNotSaved {
         }
     }
 
-    /// Those that were not taken yet.
+    /// Takes the ones that were added since the last call.
     pub fn take(&mut self) -> Vec<NotSaved> {
         let new = self.all.split_at(self.taken).1.to_vec();
         self.taken = self.all.len();
