@@ -114,6 +114,8 @@ pub enum NotSaved {
     Unreadable(String),
     /// A result could not be kept: the next plan makes the run again.
     NoResult(String),
+    /// The code that a run executed could not be kept: the next hunt makes the run again.
+    NoCoverage(String),
 }
 
 /// A boot that takes long.

@@ -30,6 +30,9 @@ pub fn describe(news: &HostNews, cells: &[Cell]) -> String {
         HostNews::NotSaved(NotSaved::NoResult(why)) => {
             clean(&format!("the result is not kept, and the next plan makes the run again: {why}"))
         }
+        HostNews::NotSaved(NotSaved::NoCoverage(why)) => clean(&format!(
+            "the code that a run executed is not kept, and the next hunt makes the run again: {why}"
+        )),
         HostNews::Ended { key, reason, is_made_again } => {
             let cell = cells.get(key.cell as usize);
             let place = cell.map_or(String::new(), Cell::place);

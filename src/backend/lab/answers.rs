@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::backend::{AnswerDifference, CacheReport, NotSaved, UnusableAnswer};
+use crate::backend::{AnswerDifference, CacheReport, UnusableAnswer};
 use crate::model::{Coverage, Outcome};
 use crate::sys::input;
 use crate::sys::replace::replace;
@@ -101,7 +101,7 @@ impl Answers {
     }
 
     /// Why an answer could not be kept, with the way out.
-    pub fn not_kept(&self, error: &io::Error) -> NotSaved {
+    pub fn not_kept(&self, error: &io::Error) -> String {
         self.own.not_kept(error)
     }
 

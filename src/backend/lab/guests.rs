@@ -451,9 +451,11 @@ impl GuestManager {
         bytes.push(b'\n');
         bytes.extend(&output.bytes);
         let keep_code = |coverage| self.answers.keep_coverage(key, coverage);
-        let kept = output.coverage.as_ref().map_or(Ok(()), keep_code);
-        if let Err(error) = kept.and(self.answers.keep(key, &bytes, theirs)) {
-            self.note(self.answers.not_kept(&error));
+        if let Err(error) = output.coverage.as_ref().map_or(Ok(()), keep_code) {
+            self.note(NotSaved::NoCoverage(self.answers.not_kept(&error)));
+        }
+        if let Err(error) = self.answers.keep(key, &bytes, theirs) {
+            self.note(NotSaved::NoResult(self.answers.not_kept(&error)));
         }
         Ok(())
     }

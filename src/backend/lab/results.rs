@@ -10,7 +10,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::backend::NotSaved;
 use crate::model::MAX_LINE_BYTES;
 use crate::sys::{input, remedy};
 use sha2::{Digest, Sha256};
@@ -49,8 +48,8 @@ impl Results {
     }
 
     /// Why [`Results::put`] failed, with the way out.
-    pub fn not_kept(&self, error: &io::Error) -> NotSaved {
-        NotSaved::NoResult(not_kept(&self.0, error, None))
+    pub fn not_kept(&self, error: &io::Error) -> String {
+        not_kept(&self.0, error, None)
     }
 
     /// How many there are, and their size.

@@ -10,7 +10,7 @@ mod watch;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -127,19 +127,26 @@ impl SavedMachines {
         state: &Path,
     ) -> Result<Option<(Quiet, File, Watch)>, NotSaved> {
         let path = self.folder.join(digest);
-        let read = || {
+        let mut state_failed = false;
+        let mut read = || {
             let file = input::open_file(&path, u64::MAX)?;
             // The machine that was used last stays longest; without the mark the order is that of writing.
             _ = file.set_modified(SystemTime::now());
             // Whoever writes to it from here on changes its time.
             let stamp = watch::stamp(&file)?;
-            let quiet = format::read(&file, digest, &mut File::create_new(state)?)?;
+            let out = File::create_new(state).inspect_err(|_| state_failed = true)?;
+            let mut out = ToState { out, failed: &mut state_failed };
+            let quiet = format::read(&file, digest, &mut out)?;
             Ok((quiet, file, stamp))
         };
         match read() {
             Ok((quiet, file, stamp)) => {
                 let watch = Watch::new(path, digest, stamp);
                 Ok(Some((quiet, file, watch)))
+            }
+            Err(error) if state_failed => {
+                let remedy = remedy::write(state, &error);
+                Err(NotSaved::Unreadable(format!("{}: {error}; hint: {remedy}", state.display())))
             }
             Err(error) if sys::is_absent(&path, &error) => Ok(None),
             Err(error) if is_damage(&error) => {
@@ -209,6 +216,22 @@ impl SavedMachines {
     }
 }
 
+/// Notes whether an error is one of the copy of a state, and not of the machine.
+struct ToState<'a> {
+    out: File,
+    failed: &'a mut bool,
+}
+
+impl Write for ToState<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes).inspect_err(|_| *self.failed = true)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
 fn is_damage(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
 }
@@ -220,7 +243,6 @@ fn bytes_without_holes(path: &Path) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
     use std::os::unix::fs::{FileExt, symlink};
     use std::process::Command;
     use std::time::Duration;
@@ -353,7 +375,16 @@ mod tests {
         assert_eq!(bench.get("a"), Some(quiet()));
         let nowhere = bench.copy.join("no folder");
         let why = bench.saved.get("a", &nowhere).err();
-        assert!(matches!(why, Some(NotSaved::Unreadable(_))), "the state has no place: {why:?}");
+        let is_of_state = |why: &NotSaved, state: &Path| {
+            let text = format!("{}: ", state.display());
+            matches!(why, NotSaved::Unreadable(why) if why.starts_with(&text))
+        };
+        assert!(is_of_state(&why.unwrap(), &nowhere), "the state has no place");
+        let mut failed = false;
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let mut out = ToState { out: full, failed: &mut failed };
+        let error = format::read(&File::open(&path).unwrap(), "a", &mut out).unwrap_err();
+        assert!(failed && error.kind() == ErrorKind::StorageFull, "the state has no room: {error}");
         assert!(path.exists(), "it is whole");
         let other = bench.saved.folder.join("b");
         fs::write(&other, whole).unwrap();

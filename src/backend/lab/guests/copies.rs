@@ -217,11 +217,15 @@ impl GuestManager {
             let booted = self.boot(machine, files, grace, cancel);
             booted.map_err(|error| self.explained(error, machine, grace, cancel))
         };
-        // A machine whose boot failed twice is not booted again when its probes are to be loaded again.
-        let known = OnceCell::new();
+        // A machine whose boot failed twice is not booted again when its probes are to be loaded again; one that has
+        // changed meanwhile is.
+        let failed = OnceCell::new();
         let booted = || {
-            let boot = || self.kept(machine, (&machine.booted_digest, copy), None, &boot);
-            known.get_or_init(boot).clone()
+            if let Some(error) = failed.get() {
+                return Err(GuestError::clone(error));
+            }
+            let made = self.kept(machine, (&machine.booted_digest, copy), None, &boot);
+            made.inspect_err(|error| _ = failed.set(error.clone()))
         };
         if !self.can_rehearse(machine) {
             return booted();

@@ -16,7 +16,7 @@ pub struct AllNotSaved {
 impl AllNotSaved {
     pub fn add(&mut self, why: NotSaved) {
         let is_known = |known: &NotSaved| match (known, &why) {
-            (NotSaved::NotKept(_) | NotSaved::NoResult(_), why) => {
+            (NotSaved::NotKept(_) | NotSaved::NoResult(_) | NotSaved::NoCoverage(_), why) => {
                 discriminant(known) == discriminant(why)
             }
             (known, why) => known == why,
@@ -45,12 +45,14 @@ mod tests {
         for number in [1, 2, 2] {
             all.add(NotSaved::NotKept(text(number)));
             all.add(NotSaved::NoResult(text(number)));
+            all.add(NotSaved::NoCoverage(text(number)));
             all.add(NotSaved::Damaged(text(number).into()));
             all.add(NotSaved::Unreadable(text(number)));
         }
         let expected = [
             NotSaved::NotKept(text(1)),
             NotSaved::NoResult(text(1)),
+            NotSaved::NoCoverage(text(1)),
             NotSaved::Damaged(text(1).into()),
             NotSaved::Unreadable(text(1)),
             NotSaved::Damaged(text(2).into()),
