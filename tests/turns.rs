@@ -1,8 +1,9 @@
 //! Variants that take turns inside one run, as they run on this machine.
 
 use std::cell::RefCell;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
+use schedlab::sys::sched::{self, Attr};
 use serde_json::Value;
 
 use crate::home::Home;
@@ -58,8 +59,8 @@ fn each_variant_has_a_result_of_its_own_by_the_time_that_counts() {
     }
 }
 
-#[test]
-fn a_worker_that_something_else_changes_fails_the_run_with_the_knob() {
+/// Changes a worker until the run notices, at the end of a block.
+fn fails_once_changed(knob: &str, change: impl Fn(i32)) {
     let home = Home::new();
     write_plan(&home, "30s", "threads");
     let messages = std::fs::File::create(home.at("messages")).unwrap();
@@ -67,18 +68,32 @@ fn a_worker_that_something_else_changes_fails_the_run_with_the_knob() {
     let run = run.stdout(Stdio::null()).stderr(messages).spawn().unwrap();
     let tid = wait_for("a worker", || worker_below(run.id()));
     let run = RefCell::new(run);
-    // Until the run notices: at the end of a block.
-    wait_for("the end", || {
-        let nice = Command::new("renice").args(["-n", "7", "-p", &tid]).output();
-        assert!(nice.is_ok(), "{nice:?}");
+    let status = wait_for("the end", || {
+        change(tid);
         run.borrow_mut().try_wait().unwrap()
     });
+    assert_eq!(status.code(), Some(3));
     let reason = home.read("messages");
-    assert!(reason.contains("no longer has its variant's `nice`"), "{reason}");
+    let expected = format!("no longer has its variant's `{knob}`");
+    assert!(reason.contains(&expected), "{knob}: {reason}");
+}
+
+#[test]
+fn a_worker_that_something_else_changes_fails_the_run_with_the_knob() {
+    fails_once_changed("nice", |tid| _ = sched::set_nice(tid, 7));
+    if sched::attr(0).is_ok_and(|own| own.runtime_ns > 0) {
+        let sliced = |now: Attr| Attr { flags: 0, runtime_ns: 7_000_000, ..now };
+        fails_once_changed("slice", |tid| {
+            // The worker ends with its run.
+            _ = sched::attr(tid).and_then(|now| sched::set_attr(tid, &sliced(now)));
+        });
+    } else {
+        eprintln!("skipped: a_worker_that_something_else_changes needs kernel Linux 6.12");
+    }
 }
 
 /// A worker of the runner that this process started.
-fn worker_below(parent: u32) -> Option<String> {
+fn worker_below(parent: u32) -> Option<i32> {
     let children = |pid: &str| {
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
         let of = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children"));
@@ -92,7 +107,7 @@ fn worker_below(parent: u32) -> Option<String> {
         name.trim() == "ping"
     };
     let worker = tasks.flatten().find(is_worker)?;
-    worker.file_name().into_string().ok()
+    worker.file_name().to_str()?.parse().ok()
 }
 
 #[test]

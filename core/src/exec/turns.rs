@@ -56,7 +56,7 @@ struct Track {
     peak_ns: u64,
     /// The early and the late half of the time that counts.
     halves: [Half; 2],
-    /// The attributes at the end of its last block.
+    /// The attributes that it has once it is set.
     attr: Attr,
 }
 
@@ -100,6 +100,9 @@ impl<'g> TurnSection<'g> {
             let took_ns = section.switch(variant)?;
             if took_ns > turns.washout_ns {
                 return Err(ExecError::SlowSwitch { took_ns, washout_ns: turns.washout_ns });
+            }
+            for (member, track) in group.members().iter().zip(&mut section.tracks[variant]) {
+                track.attr = attr_of(member)?;
             }
         }
         section.switches_ns.clear();
@@ -175,9 +178,7 @@ impl<'g> TurnSection<'g> {
             track.wall_ns += wall_ns;
             track.cpu_ns += cpu_ns(member)?.saturating_sub(track.cpu_before_ns);
             track.peak_ns = track.peak_ns.max(member.slot.take_peak_ns());
-            let gone = |_| ExecError::WorkerGone { index: member.index, tid: member.slot.tid() };
-            track.attr = sched::attr(member.slot.tid()).map_err(gone)?;
-            if let Some(knob) = self.settings[variant][member.set].changed_knob(&track.attr) {
+            if let Some(knob) = variant::changed_knob(&track.attr, &attr_of(member)?) {
                 return Err(ExecError::KnobChanged { knob, worker: self.group.describe(member) });
             }
         }
@@ -344,6 +345,11 @@ impl InTurns {
         };
         variants.map(result).collect()
     }
+}
+
+fn attr_of(member: &Member) -> Result<Attr, ExecError> {
+    let tid = member.slot.tid();
+    sched::attr(tid).map_err(|_| ExecError::WorkerGone { index: member.index, tid })
 }
 
 /// The settings of each variant on the workers of each set.

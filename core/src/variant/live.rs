@@ -34,12 +34,16 @@ impl LiveSettings {
         wishes.policy.get_or_insert(Policy::Other);
         wishes.nice.get_or_insert(0);
         let mut attr = wishes.attr(&Attr::default())?;
-        for other in others {
-            for (knob, flag, clamp) in [
-                ("uclamp-min", sched::UTIL_CLAMP_MIN, &mut attr.util_min),
-                ("uclamp-max", sched::UTIL_CLAMP_MAX, &mut attr.util_max),
-            ] {
-                if other.contains_key(knob) && attr.flags & flag == 0 {
+        // Whoever names one clamp sets both: else the other one might be as the policy before left it.
+        let clamps = [("uclamp-min", sched::UTIL_CLAMP_MIN), ("uclamp-max", sched::UTIL_CLAMP_MAX)];
+        let names_clamp = |knobs: &BTreeMap<String, Value>| {
+            clamps.iter().any(|(knob, _)| knobs.contains_key(*knob))
+        };
+        if names_clamp(knobs) || others.into_iter().any(names_clamp) {
+            for ((_, flag), clamp) in
+                clamps.into_iter().zip([&mut attr.util_min, &mut attr.util_max])
+            {
+                if attr.flags & flag == 0 {
                     attr.flags |= flag;
                     *clamp = NO_CLAMP;
                 }
@@ -62,24 +66,23 @@ impl LiveSettings {
         sched::set_affinity(tid, cpus).map_err(|error| affinity_refused(cpus, &error))
     }
 
-    /// The knob that a thread with these attributes no longer has as it was set.
-    pub fn changed_knob(&self, now: &Attr) -> Option<&'static str> {
-        let policy = self.wishes.policy.unwrap_or(Policy::Other);
-        if now.policy != policy.number() {
-            Some("policy")
-        } else if policy.takes_priority() && now.priority != self.attr.priority {
-            Some("priority")
-        } else if policy.takes_nice_and_slice() && now.nice != self.attr.nice {
-            Some("nice")
-        } else {
-            None
-        }
-    }
-
     /// The knobs as a thread with these attributes has them.
     pub fn readings(&self, tid: i32, now: &Attr) -> Vec<KnobReading> {
         readings(&self.knobs, tid, Ok(now))
     }
+}
+
+/// The live knob in which a thread's attributes differ from those that it had once it was set.
+pub fn changed_knob(set: &Attr, now: &Attr) -> Option<&'static str> {
+    let knobs = [
+        ("policy", set.policy != now.policy),
+        ("priority", set.priority != now.priority),
+        ("nice", set.nice != now.nice),
+        ("slice", set.runtime_ns != now.runtime_ns),
+        ("uclamp-min", set.util_min != now.util_min),
+        ("uclamp-max", set.util_max != now.util_max),
+    ];
+    knobs.into_iter().find_map(|(knob, is_changed)| is_changed.then_some(knob))
 }
 
 #[cfg(test)]
@@ -146,18 +149,19 @@ mod tests {
                     return;
                 }
                 let now = sched::attr(tid).unwrap();
+                let mut is_known = true;
                 for reading in on.readings(tid, &now) {
                     let got = reading.got.map(|got| got.to_string());
                     if matches!(&got, Reading::Unknown(why) if why == NO_SLICE) {
+                        is_known = false;
                         continue;
                     }
                     assert_eq!(got, Reading::Known(reading.asked.to_string()), "{name}");
                 }
                 off.apply(tid).unwrap();
                 assert_eq!(sched::attr(tid).unwrap(), before, "{name}");
-                assert_eq!(off.changed_knob(&before), None);
-                let is_noticed = ["policy", "priority", "nice"].contains(&name);
-                assert_eq!(on.changed_knob(&before).is_some(), is_noticed, "{name}");
+                let first = if name == "priority" { "policy" } else { name };
+                assert_eq!(changed_knob(&now, &before), is_known.then_some(first));
             });
         }
         assert_eq!(VALUES.iter().filter(|(name, _)| is_live(name)).count(), VALUES.len());
@@ -166,6 +170,35 @@ mod tests {
                 .iter()
                 .all(|knob| !is_live(knob))
         );
+    }
+
+    #[test]
+    fn a_change_of_each_live_knob_is_seen_and_named() {
+        let set = Attr { policy: 1, ..Attr::default() };
+        let changed: Vec<Option<&str>> = [
+            Attr { policy: 2, ..set },
+            Attr { priority: 2, ..set },
+            Attr { nice: 2, ..set },
+            Attr { runtime_ns: 2, ..set },
+            Attr { util_min: 2, ..set },
+            Attr { util_max: 2, ..set },
+        ]
+        .iter()
+        .map(|now| changed_knob(&set, now))
+        .collect();
+        assert_eq!(changed, VALUES.map(|(knob, _)| Some(knob)));
+        assert_eq!(changed_knob(&set, &set), None);
+    }
+
+    #[test]
+    fn variants_with_and_without_a_clamp_set_both() {
+        let (own, none) = (knobs(&[("uclamp-max", "50%")]), knobs(&[]));
+        let attr = |own: &_, other: &_| LiveSettings::new(own, [other].into_iter()).unwrap().attr;
+        let both = sched::UTIL_CLAMP_MIN | sched::UTIL_CLAMP_MAX;
+        let (with, without) = (attr(&own, &none), attr(&none, &own));
+        assert_eq!((with.flags, with.util_min, with.util_max), (both, NO_CLAMP, 512));
+        assert_eq!((without.flags, without.util_min, without.util_max), (both, NO_CLAMP, NO_CLAMP));
+        assert_eq!(attr(&none, &none).flags, 0);
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub use contract::{Action, Knob, Missing, SCHEDULER_FORM, Scope};
 pub use error::{PoolError, SettingError};
 pub use journal::{CommandEntry, Journal};
 pub use knobs::{all as registry, are_kernel_args};
-pub use live::LiveSettings;
+pub use live::{LiveSettings, changed_knob};
 pub use needs::lacking;
 pub use pool::{Pool, find as find_pool};
 pub use restore::{RestoreError, Restored, restore};
