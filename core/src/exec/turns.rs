@@ -9,8 +9,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::model::{
-    Disturbance, KnobReading, Reading, RunSpec, SetResult, Turns, Value, VariantResult, Window,
-    WorkerSet, WorkerWindow,
+    Disturbance, DisturbanceFact, KnobReading, Reading, RunSpec, SetResult, Turns, Value,
+    VariantResult, Window, WorkerSet, WorkerWindow,
 };
 use crate::stats::{Histogram, late_to_early, median};
 use crate::sys::sched::{self, Attr};
@@ -41,6 +41,16 @@ pub struct TurnSection<'g> {
     tracks: Vec<Vec<Track>>,
     /// The time of each switch.
     switches_ns: Vec<u64>,
+    /// By variant.
+    late: Vec<LateBlocks>,
+}
+
+/// Blocks of one variant that lost time that counts.
+#[derive(Debug, Clone, Copy, Default)]
+struct LateBlocks {
+    shorter: u64,
+    left_out: u64,
+    of: u64,
 }
 
 /// One worker under one variant.
@@ -94,6 +104,7 @@ impl<'g> TurnSection<'g> {
             settings,
             tracks,
             switches_ns: Vec::with_capacity(blocks),
+            late: vec![LateBlocks::default(); variants],
         };
         // Back to the first one, too: some settings can be taken, and not left.
         for variant in (0..variants).chain([0]) {
@@ -155,8 +166,8 @@ impl<'g> TurnSection<'g> {
     fn measure_block(&mut self, variant: usize, end_ns: u64) -> Result<(), ExecError> {
         self.switch(variant)?;
         let count_from_ns = clock::monotonic_ns() + self.turns.washout_ns;
-        if count_from_ns >= end_ns {
-            // This thread was late: nothing of the block counts.
+        let counts_ns = self.turns.block_ns - self.turns.washout_ns;
+        if !self.late[variant].add(counts_ns, end_ns.saturating_sub(count_from_ns)) {
             clock::sleep_until(end_ns);
             return Ok(());
         }
@@ -262,7 +273,8 @@ impl<'g> TurnSection<'g> {
         });
         let measured = measured.collect();
         let knobs = (0..self.tracks.len()).map(|variant| self.readings(variant)).collect();
-        InTurns { measured, knobs, late_to_early, overhead_cpu_ns }
+        let late = self.late.iter().map(LateBlocks::disturbance).collect();
+        InTurns { measured, knobs, late_to_early, late, overhead_cpu_ns }
     }
 
     /// The throughput of each set in the late halves of blocks to that in the early ones.
@@ -303,6 +315,22 @@ impl<'g> TurnSection<'g> {
     }
 }
 
+impl LateBlocks {
+    /// Notes a block of which `left_ns` of `counts_ns` count. Returns false where nothing of it counts.
+    fn add(&mut self, counts_ns: u64, left_ns: u64) -> bool {
+        self.of += 1;
+        self.left_out += u64::from(left_ns == 0);
+        self.shorter += u64::from(left_ns > 0 && left_ns < counts_ns - counts_ns / 10);
+        left_ns > 0
+    }
+
+    fn disturbance(&self) -> Option<Disturbance> {
+        let LateBlocks { shorter, left_out, of } = *self;
+        let fact = DisturbanceFact::LateBlocks { shorter, left_out, of };
+        (shorter + left_out > 0).then_some(Disturbance { share: None, fact })
+    }
+}
+
 impl Half {
     /// Operations per nanosecond; 0 where no time counted.
     fn rate(&self) -> f64 {
@@ -329,6 +357,8 @@ pub struct InTurns {
     knobs: Vec<Vec<KnobReading>>,
     /// By variant and set.
     late_to_early: Vec<Vec<Reading<f64>>>,
+    /// By variant.
+    late: Vec<Option<Disturbance>>,
     pub overhead_cpu_ns: u64,
 }
 
@@ -336,8 +366,9 @@ impl InTurns {
     pub fn results(self, spec: &RunSpec, group: &WorkerGroup) -> Vec<VariantResult> {
         let variants = self.measured.iter().zip(self.knobs).enumerate();
         let result = |(variant, (measured, knobs)): (usize, (&Measured, _))| {
-            let (mut sets, disturbances): (Vec<SetResult>, Vec<Disturbance>) =
+            let (mut sets, mut disturbances): (Vec<SetResult>, Vec<Disturbance>) =
                 variant_sets(&spec.cell.work.sets, group, measured, Some(variant));
+            disturbances.extend(self.late[variant].clone());
             for (set, ratio) in sets.iter_mut().zip(&self.late_to_early[variant]) {
                 set.metrics.push(late_to_early().reading(ratio.clone()));
             }
@@ -392,5 +423,20 @@ fn not_divided() -> TaskStats {
         run_queue_wait_ns: unknown(),
         timeslices: unknown(),
         run_ns: unknown(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_that_lose_time_are_counted() {
+        let mut late = LateBlocks::default();
+        assert!(late.add(100, 100) && late.add(100, 90));
+        assert_eq!(late.disturbance(), None);
+        assert!(late.add(100, 89) && !late.add(100, 0) && !late.add(100, 0));
+        let fact = DisturbanceFact::LateBlocks { shorter: 1, left_out: 2, of: 5 };
+        assert_eq!(late.disturbance(), Some(Disturbance { share: None, fact }));
     }
 }

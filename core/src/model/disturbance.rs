@@ -33,6 +33,7 @@ words! {
         CpuTimeAboveWall = "CPU time above wall time",
         ProbeSource = "lesser source of a probe",
         LateChange = "late change",
+        LateBlocks = "late blocks",
     }
 }
 
@@ -135,6 +136,13 @@ pub enum DisturbanceFact {
         at_ns: u64,
         late_ns: Option<u64>,
     },
+    /// In turns: blocks of a variant that lost a part of the time that counts, or all of it, because the measuring
+    /// thread ran late or a switch took long.
+    LateBlocks {
+        shorter: u64,
+        left_out: u64,
+        of: u64,
+    },
     /// A text of stores before format 2.
     Text {
         #[serde(rename = "of")]
@@ -215,6 +223,9 @@ impl Disturbance {
         match &self.fact {
             DisturbanceFact::UnderWay { under_way: part, of, .. }
             | DisturbanceFact::Cut { cut: part, of, .. } => *part as f64 / *of as f64,
+            DisturbanceFact::LateBlocks { shorter, left_out, of } => {
+                (shorter + left_out) as f64 / *of as f64
+            }
             DisturbanceFact::CountedWork { sets } => sets.len() as f64,
             DisturbanceFact::LateChange { late_ns, .. } => late_ns.map_or(f64::MAX, |ns| ns as f64),
             _ => self.share.unwrap_or(0.0),
@@ -239,6 +250,7 @@ impl DisturbanceFact {
             DisturbanceFact::CpuTimeAboveWall { .. } => DisturbanceKind::CpuTimeAboveWall,
             DisturbanceFact::ProbeSource { .. } => DisturbanceKind::ProbeSource,
             DisturbanceFact::LateChange { .. } => DisturbanceKind::LateChange,
+            DisturbanceFact::LateBlocks { .. } => DisturbanceKind::LateBlocks,
             DisturbanceFact::Text { kind, .. } => *kind,
         }
     }

@@ -70,6 +70,10 @@ pub fn disturbance(fact: &DisturbanceFact) -> String {
             format!("{probe} counted by {source}, since {}", joined(missed, "; "))
         }
         DisturbanceFact::LateChange { at_ns, late_ns } => late_change(*at_ns, *late_ns),
+        DisturbanceFact::LateBlocks { shorter, left_out, of } => format!(
+            "of {of} blocks of the variant {left_out} did not count and {shorter} lost over a tenth of the time \
+             that counts, since the measuring thread ran late or a switch took long: longer `turns` lose less"
+        ),
         DisturbanceFact::Text { detail, .. } => detail.clone(),
     };
     clean(&text)
@@ -310,6 +314,11 @@ mod tests {
             (
                 DisturbanceFact::LateChange { at_ns: 2_000_000_000, late_ns: None },
                 "the run ended before its change at 2s",
+            ),
+            (
+                DisturbanceFact::LateBlocks { shorter: 3, left_out: 1, of: 20 },
+                "of 20 blocks of the variant 1 did not count and 3 lost over a tenth of the time that counts, \
+                 since the measuring thread ran late or a switch took long: longer `turns` lose less",
             ),
             (
                 DisturbanceFact::ProbeSource {

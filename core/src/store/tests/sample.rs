@@ -348,6 +348,7 @@ fn any_kind_of_disturbance() -> impl Strategy<Value = DisturbanceKind> {
         DisturbanceKind::Cut,
         DisturbanceKind::CountedWork,
         DisturbanceKind::LateChange,
+        DisturbanceKind::LateBlocks,
     ])
 }
 
@@ -390,6 +391,11 @@ fn any_disturbance() -> impl Strategy<Value = Disturbance> {
         vec(any::<String>(), 0..3).prop_map(|sets| DisturbanceFact::CountedWork { sets }),
         (any::<u64>(), option::of(any::<u64>()))
             .prop_map(|(at_ns, late_ns)| DisturbanceFact::LateChange { at_ns, late_ns }),
+        any::<[u64; 3]>().prop_map(|[shorter, left_out, of]| DisturbanceFact::LateBlocks {
+            shorter,
+            left_out,
+            of
+        }),
         (any_kind_of_disturbance(), any::<String>())
             .prop_map(|(kind, detail)| DisturbanceFact::Text { kind, detail }),
     ];
