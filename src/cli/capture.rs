@@ -1,6 +1,7 @@
 //! `schedlab capture`: what threads do for some seconds, or did in a trace, as a plan that does the same.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -20,7 +21,7 @@ use crate::sys::{Host, load};
 use super::capture_record::{Recorded, interrupted, record};
 use super::signals::catch_termination;
 use super::{Failure, capture_check, capture_from, score, terminal};
-use crate::model::quoted;
+use crate::model::{clean_path, quoted};
 
 const MAX_THREADS: usize = 10_000;
 
@@ -45,6 +46,9 @@ pub struct CaptureArgs {
     /// The plan goes to this file; else to standard output
     #[arg(short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// With -o: replace a file that is there already
+    #[arg(long, requires = "output")]
+    overwrite: bool,
     /// Roles have the names of their processes and threads, and the plan that of the command or the file
     #[arg(long)]
     names: bool,
@@ -68,12 +72,12 @@ pub fn run(args: &CaptureArgs) -> Result<(), Failure> {
         let (settings, said) = (BTreeMap::new(), Vec::new());
         let more = "a longer trace shows more";
         let source = Source { trace, tasks, settings, title, unseen, more, said };
-        let file = args.output.as_deref().map(begin).transpose()?;
+        let file = args.file()?;
         return args.finish(&source, file, &asked);
     }
     let meant = Meant::new(args)?;
     let period_ns = score::time("--for", &Some(args.period.clone()))?.unwrap_or_default();
-    let file = args.output.as_deref().map(begin).transpose()?;
+    let file = args.file()?;
     let shorter =
         |seen_ns: u64| format!("for a shorter time: --for {}ms", (seen_ns / 1_500_000).max(1));
     let check = |score: &Score| check_count(meant.tasks(score).count());
@@ -160,6 +164,20 @@ fn check_count(threads: usize) -> Result<(), Failure> {
 }
 
 impl CaptureArgs {
+    /// The file of `-o`. The load of another time may not come again, nor what somebody wrote into the plan.
+    fn file(&self) -> Result<Option<NewFile>, Failure> {
+        let Some(path) = &self.output else { return Ok(None) };
+        let is_there = fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0);
+        if is_there && !self.overwrite {
+            let text = format!("{} is there already", clean_path(path));
+            return Err(Failure::usage(
+                text,
+                "name another file, or replace this one: --overwrite",
+            ));
+        }
+        begin(path).map(Some)
+    }
+
     /// Writes the plan, and checks it where that is asked for.
     fn finish(
         &self,
