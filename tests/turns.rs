@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::process::Stdio;
 
-use schedlab::sys::sched::{self, Attr};
+use schedlab::sys::sched::{self, Attr, Policy};
 use serde_json::Value;
 
 use crate::home::Home;
@@ -82,14 +82,49 @@ fn fails_once_changed(knob: &str, change: impl Fn(i32)) {
 fn a_worker_that_something_else_changes_fails_the_run_with_the_knob() {
     fails_once_changed("nice", |tid| _ = sched::set_nice(tid, 7));
     if sched::attr(0).is_ok_and(|own| own.runtime_ns > 0) {
-        let sliced = |now: Attr| Attr { flags: 0, runtime_ns: 7_000_000, ..now };
-        fails_once_changed("slice", |tid| {
-            // The worker ends with its run.
-            _ = sched::attr(tid).and_then(|now| sched::set_attr(tid, &sliced(now)));
-        });
+        // The policy may be of either variant.
+        let slice = Attr { flags: sched::KEEP_POLICY, runtime_ns: 7_000_000, ..Attr::default() };
+        fails_once_changed("slice", |tid| _ = sched::set_attr(tid, &slice));
     } else {
         eprintln!("skipped: a_worker_that_something_else_changes needs kernel Linux 6.12");
     }
+}
+
+#[test]
+fn a_knob_is_read_on_a_set_that_has_none_of_its_own() {
+    let home = Home::new();
+    write_plan(&home, "100ms", "threads");
+    let sets = home.read("plan.toml").replace(
+        "use = \"pipe\"\nworkers = \"threads\"\n",
+        "name = \"two\"\n[[workload.set]]\nname = \"own\"\nuse = \"spin\"\nknobs = { policy = \"other\" }\n\
+         [[workload.set]]\nname = \"free\"\nuse = \"spin\"\n",
+    );
+    home.write("plan.toml", sets);
+    home.ok("run -q plan.toml --rounds 1");
+    let events = home.events("last");
+    let batch =
+        events.iter().find(|event| event["event"] == "run_ended" && event["key"]["cell"] == 1);
+    let knobs = batch.expect("it ran")["outcome"]["result"]["knobs"].as_array().unwrap().clone();
+    let policy = knobs.iter().find(|knob| knob["knob"] == "policy").expect("it was read");
+    assert!(policy.to_string().matches("batch").count() == 2, "asked and got: {policy}");
+}
+
+#[test]
+fn a_run_in_turns_that_is_killed_in_a_block_leaves_no_worker_and_is_resumed() {
+    let home = Home::new();
+    write_plan(&home, "1s", "threads");
+    let mut run = home.command("run -q plan.toml --rounds 1");
+    let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let tid = wait_for("a worker", || worker_below(run.id()));
+    let is_batch = |now: Attr| now.policy == Policy::Batch.number();
+    wait_for("a block of batch", || sched::attr(tid).is_ok_and(is_batch).then_some(()));
+    run.kill().unwrap();
+    run.wait().unwrap();
+    wait_for("the worker's end", || sched::attr(tid).is_err().then_some(()));
+    home.ok("list runs");
+    home.ok("run -q --resume");
+    let ended = |event: &&Value| event["event"] == "run_ended";
+    assert_eq!(home.events("last").iter().filter(ended).count(), 2, "one round of two variants");
 }
 
 /// A worker of the runner that this process started.

@@ -295,16 +295,22 @@ impl<'g> TurnSection<'g> {
         sets.map(ratio).collect()
     }
 
-    /// The knobs as the first worker of each set had them in the last block of a variant, and the median time of a
-    /// switch.
+    /// The knobs of a variant as the first worker had them whose set has no such knob of its own, and the median time
+    /// of a switch.
     fn readings(&self, variant: usize) -> Vec<KnobReading> {
-        let names = self.turns.variants[variant].knobs.keys();
-        let first = self.group.members().iter().zip(&self.tracks[variant]).next();
-        let read = first.map_or(Vec::new(), |(member, track)| {
-            self.settings[variant][member.set].readings(member.slot.tid(), &track.attr)
-        });
+        let workers = self.group.members().iter().zip(&self.tracks[variant]);
+        let firsts = (0..self.group.sets().len())
+            .filter_map(|set| workers.clone().find(|(member, _)| member.set == set));
+        let read: Vec<KnobReading> = firsts
+            .flat_map(|(member, track)| {
+                self.settings[variant][member.set].readings(member.slot.tid(), &track.attr)
+            })
+            .collect();
+        let is_own = |(knob, asked): (&String, &Value)| {
+            read.iter().find(|one| one.knob == *knob && one.asked == *asked).cloned()
+        };
         let mut readings: Vec<KnobReading> =
-            names.filter_map(|name| read.iter().find(|one| one.knob == *name).cloned()).collect();
+            self.turns.variants[variant].knobs.iter().filter_map(is_own).collect();
         let switches: Vec<f64> = self.switches_ns.iter().map(|ns| *ns as f64).collect();
         if let Some(switch_ns) = median(&switches) {
             let took = Value::DurationNs(switch_ns as u64);
