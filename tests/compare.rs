@@ -364,6 +364,9 @@ fn variants_plans_and_dates_are_compared() {
     assert_eq!(verdicts(&json(&["last"])), verdicts(&newest));
     assert_eq!(sides(&json(&["other", "plain"]))[0].0, "other");
     assert_eq!(sides(&json(&[old]))[1], side("other", &[old]), "the variants of one plan");
+    let said = home.says(2, format!("compare plan={new} plain other"));
+    let hint = format!("hint: schedlab compare plan={new},variant=plain plan={new},variant=other");
+    assert!(said.contains("runs in common") && said.contains(&hint), "{said}");
     let two = json(&[old, new]);
     assert_eq!(sides(&two), [side(old, &[old]), side(new, &[new])]);
     assert_eq!(analysis(&two)["method"]["pairing"], "none");

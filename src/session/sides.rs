@@ -166,8 +166,7 @@ pub fn analyse(
             "`{first}` and `{other}` have {runs} runs in common, which cannot be compared with \
              themselves"
         );
-        let command = format!("schedlab compare last --against last:10{}", question.store);
-        return Err(SessionError::usage(text, command));
+        return Err(SessionError::usage(text, without_overlap(store, &question)?));
     }
     // The resolution of one machine says nothing about the mean of many.
     let floors = if question.ratios_alone || question.over_hosts {
@@ -178,6 +177,19 @@ pub fn analyse(
     let without_effect = without_effect(plans, &question.sides);
     let windows = states::windows(store, plans, &question)?;
     Ok(analysis::analyse(plans, &floors, &Question { without_effect, windows, ..question }))
+}
+
+/// The command that compares the named variants without the plan that has them, or else a plan with those before it.
+fn without_overlap(store: &Store, question: &Question) -> Result<String, SessionError> {
+    let named: Vec<&Selection> =
+        question.sides.iter().filter(|side| side.names_variants()).collect();
+    let words = if named.len() > 1 {
+        let heads = store.plan_heads()?;
+        named.iter().map(|side| quoted(&side.words(&heads))).collect()
+    } else {
+        ["last", "--against", "last:10"].map(String::from).to_vec()
+    };
+    Ok(format!("schedlab compare {}{}", words.join(" "), question.store))
 }
 
 /// The knobs that cannot make a difference in the cells of these sides, each once.
