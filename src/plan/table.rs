@@ -8,7 +8,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::model::{Field, Kind, Params, Raw, Value, clean_start, is_active};
+use crate::model::{Field, Kind, Params, Raw, Value, clean_start, is_active, quoted};
 use crate::variant;
 
 use super::error::Faults;
@@ -192,7 +192,11 @@ impl Names {
         if !self.0.insert(name.to_string()) {
             let message = format!("a second {what} is named {}", quoted_start(name));
             let other = toml_text(&format!("{name}-2"));
-            let hint = format!("give each {what} a name of its own: name = {other}");
+            let option = match what {
+                "variant" => format!(" (--variant {})", quoted(&format!("{name}-2:KNOB=VALUE"))),
+                _ => String::new(),
+            };
+            let hint = format!("give each {what} a name of its own: name = {other}{option}");
             faults.add(span, message, "taken", hint);
         }
     }

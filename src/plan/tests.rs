@@ -882,6 +882,10 @@ fn crosses_are_counted_before_they_are_made() {
 #[test]
 fn hints_name_what_was_meant() {
     let hint = |text: &str| parse_here(text).unwrap_err().errors()[0].hint.clone();
+    let twice = "schema = 1\n[[variant]]\nname = \"a\"\n[[variant]]\nname = \"a\"\nnice = 1\n\
+                 [[workload]]\nuse = \"spin\"\n";
+    let expected = "give each variant a name of its own: name = \"a-2\" (--variant a-2:KNOB=VALUE)";
+    assert_eq!(hint(twice), expected);
     let cases = [
         (with_web("[measure]\nduratoin = \"1s\""), "did you mean `duration`?"),
         (with_web("[[variant]]\nname = \"a\"\nuclamp_min = \"1%\""), "did you mean `uclamp-min`?"),
