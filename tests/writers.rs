@@ -23,8 +23,7 @@ const EARLIER: i64 = 3;
 const PLAN: &str = "schema = 1\ntitle = \"faults\"\n[measure]\nrounds = 10\nduration = \"2s\"\nwarmup = \"1s\"\n\
     window = \"100ms\"\n[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n[[workload]]\nuse = \"schbench\"\n\
     [[expect]]\nmetric = \"throughput\"\nfrom = \"0.5x\"\nto = \"2x\"\n";
-const CAPTURE: &[&str] =
-    &["capture", "-o", "own.toml", "--overwrite", "--", "sh", "-c", "sleep 0.05; sleep 0.05"];
+const CAPTURE: &[&str] = &["capture", "-o", "own.toml", "--", "sh", "-c", "sleep 0.05; sleep 0.05"];
 const BENCH: &str = r#"{ "Input": {
   "WorkerPresets": { "A": { "Args": [ "burnwait", "70", "200000" ] } },
   "SimpleMatrix": { "Schedulers": [ "batch" ], "Workers": [ "A" ], "Count": [ 2, 3, 4 ] } },

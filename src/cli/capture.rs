@@ -46,9 +46,6 @@ pub struct CaptureArgs {
     /// The plan goes to this file; else to standard output
     #[arg(short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// With -o: replace a file that is there already
-    #[arg(long, requires = "output")]
-    overwrite: bool,
     /// Roles have the names of their processes and threads, and the plan that of the command or the file
     #[arg(long)]
     names: bool,
@@ -168,12 +165,13 @@ impl CaptureArgs {
     fn file(&self) -> Result<Option<NewFile>, Failure> {
         let Some(path) = &self.output else { return Ok(None) };
         let is_there = fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0);
-        if is_there && !self.overwrite {
+        if is_there {
             let text = format!("{} is there already", clean_path(path));
-            return Err(Failure::usage(
-                text,
-                "name another file, or replace this one: --overwrite",
-            ));
+            let hint = format!(
+                "name another file, or remove this one: rm {}",
+                quoted(&path.to_string_lossy())
+            );
+            return Err(Failure::usage(text, hint));
         }
         begin(path).map(Some)
     }
