@@ -14,7 +14,8 @@ use crate::stats::Count;
 use super::hunt_run::{
     Fault, Judged, NEAR, SEEDS, broken, file_of_case, judge, make, print, trace, watcher,
 };
-use super::{Database, Failure};
+use super::status_line::StatusLine;
+use super::{Database, Failure, terminal};
 use crate::report::numbers::counted;
 
 /// The text of a case, or of any plan that the rules can judge. `elsewhere`: it runs on other kernels than its own.
@@ -129,8 +130,21 @@ impl JudgedRuns {
         request: WatchRequest,
         stop: &AtomicBool,
     ) -> Result<JudgedRuns, Failure> {
-        let mut runs = JudgedRuns::default();
-        let end = watcher.watch(request, stop, &mut |run| runs.add(&run))?;
+        let (mut runs, line) = (JudgedRuns::default(), StatusLine::new());
+        let kernel = clean(kernel_words(&request));
+        let plan = request.text.parse(None)?;
+        let cells = (plan.works.len() * plan.variants.len()) as u64;
+        let all = counted(u64::from(request.seeds.unwrap_or(SEEDS)) * cells, "run");
+        let text = format!("{kernel}: {all}");
+        if !line.passing(&text) {
+            terminal::message(&text);
+        }
+        let end = watcher.watch(request, stop, &mut |run| {
+            runs.add(&run);
+            line.passing(&format!("{kernel}: {} of {all}", runs.all));
+        });
+        line.clear();
+        let end = end?;
         if end == PlanEnd::Interrupted { Err(interrupted()) } else { Ok(runs) }
     }
 
@@ -193,6 +207,10 @@ fn interrupted() -> Failure {
     SessionError::Interrupted("interrupted; nothing is written".into()).into()
 }
 
+fn kernel_words(request: &WatchRequest) -> &str {
+    request.lab.kernel.as_deref().unwrap_or("the plan's own kernel")
+}
+
 /// Whether a rule is broken; the worst one is drawn.
 fn confirm_on(
     watcher: &mut Watcher,
@@ -202,8 +220,7 @@ fn confirm_on(
     stop: &AtomicBool,
 ) -> Result<bool, Failure> {
     let mut runs = JudgedRuns::measure(watcher, request.clone(), stop)?;
-    let kernel = request.lab.kernel.clone();
-    let kernel = kernel.as_deref().unwrap_or("the plan's own kernel");
+    let kernel = &kernel_words(&request).to_string();
     if let Some(reason) = &runs.failed {
         return Err(no_result(kernel, reason));
     }
