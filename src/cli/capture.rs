@@ -1,7 +1,7 @@
 //! `schedlab capture`: what threads do for some seconds, or did in a trace, as a plan that does the same.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -14,7 +14,7 @@ use crate::report::clean;
 use crate::report::numbers::counted;
 use crate::report::score::cost;
 use crate::session::SessionError;
-use crate::sys::replace::NewFile;
+use crate::sys::replace::{self, NewFile};
 use crate::sys::sched::{self, Policy};
 use crate::sys::{Host, load};
 
@@ -164,8 +164,12 @@ impl CaptureArgs {
     /// The file of `-o`. The load of another time may not come again, nor what somebody wrote into the plan.
     fn file(&self) -> Result<Option<NewFile>, Failure> {
         let Some(path) = &self.output else { return Ok(None) };
-        let is_there = fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0);
-        if is_there {
+        // An open file of a process, as /dev/stdout is, is written to and not replaced.
+        let meant = replace::meant(path).ok().flatten();
+        let size = |path: PathBuf| {
+            fs::metadata(path).ok().filter(Metadata::is_file).map(|found| found.len())
+        };
+        if meant.and_then(size).is_some_and(|bytes| bytes > 0) {
             let text = format!("{} is there already", clean_path(path));
             let hint = format!(
                 "name another file, or remove this one: rm {}",

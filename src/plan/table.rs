@@ -193,7 +193,9 @@ impl Names {
             let message = format!("a second {what} is named {}", quoted_start(name));
             let other = toml_text(&format!("{name}-2"));
             let option = match what {
-                "variant" => format!(" (--variant {})", quoted(&format!("{name}-2:KNOB=VALUE"))),
+                "variant" if !name.contains(':') => {
+                    format!(" (--variant {})", quoted(&format!("{name}-2:KNOB=VALUE")))
+                }
                 _ => String::new(),
             };
             let hint = format!("give each {what} a name of its own: name = {other}{option}");

@@ -166,7 +166,7 @@ pub fn analyse(
             "`{first}` and `{other}` have {runs} runs in common, which cannot be compared with \
              themselves"
         );
-        return Err(SessionError::usage(text, without_overlap(store, &question)?));
+        return Err(SessionError::usage(text, without_overlap(store, plans, &question)?));
     }
     // The resolution of one machine says nothing about the mean of many.
     let floors = if question.ratios_alone || question.over_hosts {
@@ -180,10 +180,14 @@ pub fn analyse(
 }
 
 /// The command that compares the named variants without the plan that has them, or else a plan with those before it.
-fn without_overlap(store: &Store, question: &Question) -> Result<String, SessionError> {
-    let named: Vec<&Selection> =
-        question.sides.iter().filter(|side| side.names_variants()).collect();
-    let words = if named.len() > 1 {
+fn without_overlap(
+    store: &Store,
+    plans: &[SampledPlan],
+    question: &Question,
+) -> Result<String, SessionError> {
+    let named = question.sides.iter().filter(|side| side.names_variants());
+    let named: Vec<Selection> = named.cloned().collect();
+    let words = if named.len() > 1 && analysis::overlap(plans, &named).is_none() {
         let heads = store.plan_heads()?;
         named.iter().map(|side| quoted(&side.words(&heads))).collect()
     } else {

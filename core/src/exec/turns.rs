@@ -166,12 +166,11 @@ impl<'g> TurnSection<'g> {
     fn measure_block(&mut self, variant: usize, end_ns: u64) -> Result<(), ExecError> {
         self.switch(variant)?;
         let count_from_ns = clock::monotonic_ns() + self.turns.washout_ns;
+        clock::sleep_until(count_from_ns.min(end_ns));
         let counts_ns = self.turns.block_ns - self.turns.washout_ns;
-        if !self.late[variant].add(counts_ns, end_ns.saturating_sub(count_from_ns)) {
-            clock::sleep_until(end_ns);
+        if !self.late[variant].add(counts_ns, end_ns.saturating_sub(clock::monotonic_ns())) {
             return Ok(());
         }
-        clock::sleep_until(count_from_ns);
         self.turn.count(variant + 1);
         let began_ns = clock::monotonic_ns();
         for (member, track) in self.group.members().iter().zip(&mut self.tracks[variant]) {

@@ -42,7 +42,7 @@ impl Policy {
         Policy::ALL.into_iter().find(|policy| policy.number() == number)
     }
 
-    /// Whether nice values and custom slices have an effect: under SCHED_IDLE weight and slice are fixed.
+    /// Whether nice values and custom slices have an effect: SCHED_IDLE takes neither, and keeps the slice that there was.
     pub fn takes_nice_and_slice(self) -> bool {
         matches!(self, Policy::Other | Policy::Batch)
     }

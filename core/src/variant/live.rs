@@ -1,8 +1,8 @@
 //! Settings of running workers, set by another thread: variants that take turns inside one run, and changes in
 //! mid-run.
 //!
-//! One call sets all of them, so a worker keeps nothing that another variant has set: what this one does not name
-//! is as in a thread without settings. They end with the worker.
+//! One call sets all of them (two under SCHED_IDLE), so a worker keeps nothing that another variant has set: what this
+//! one does not name is as in a thread without settings. They end with the worker.
 
 use std::collections::BTreeMap;
 
@@ -34,12 +34,14 @@ impl LiveSettings {
         wishes.policy.get_or_insert(Policy::Other);
         wishes.nice.get_or_insert(0);
         let mut attr = wishes.attr(&Attr::default())?;
-        // Whoever names one clamp sets both: else the other one might be as the policy before left it.
+        // All variants that take turns set both clamps if one of them names one: else the other might be as the policy
+        // before left it.
         let clamps = [("uclamp-min", sched::UTIL_CLAMP_MIN), ("uclamp-max", sched::UTIL_CLAMP_MAX)];
         let names_clamp = |knobs: &BTreeMap<String, Value>| {
             clamps.iter().any(|(knob, _)| knobs.contains_key(*knob))
         };
-        if names_clamp(knobs) || others.into_iter().any(names_clamp) {
+        let mut others = others.peekable();
+        if others.peek().is_some() && (names_clamp(knobs) || others.any(names_clamp)) {
             for ((_, flag), clamp) in
                 clamps.into_iter().zip([&mut attr.util_min, &mut attr.util_max])
             {
@@ -54,6 +56,13 @@ impl LiveSettings {
 
     /// Gives thread `tid` these settings. Allocates only where the kernel refuses them.
     pub fn apply(&self, tid: i32) -> Result<(), Missing> {
+        if self.wishes.policy == Some(Policy::Idle) {
+            // The kernel keeps nice value and slice of a thread that comes under SCHED_IDLE, and the slice has an effect
+            // there. Who may not have nice 0 may not leave SCHED_IDLE either, and keeps them.
+            let plain =
+                Attr { policy: Policy::Other.number(), nice: 0, runtime_ns: 0, ..self.attr };
+            _ = sched::set_attr(tid, &plain);
+        }
         sched::set_attr(tid, &self.attr).map_err(|error| {
             let now = sched::attr(tid).unwrap_or_default();
             self.wishes.attr_refused(&now, &error)
@@ -170,6 +179,27 @@ mod tests {
                 .iter()
                 .all(|knob| !is_live(knob))
         );
+    }
+
+    #[test]
+    fn a_thread_under_idle_keeps_nothing_of_the_variant_before() {
+        if !may_sys_nice(&Host::default()) {
+            eprintln!("skipped: a_thread_under_idle needs privilege CAP_SYS_NICE");
+            return;
+        }
+        let idle = knobs(&[("policy", "idle")]);
+        with_thread(|tid| {
+            let under_idle = |before: &[(&str, &str)]| {
+                let before = knobs(before);
+                LiveSettings::new(&before, [&idle].into_iter()).unwrap().apply(tid).unwrap();
+                LiveSettings::new(&idle, [&before].into_iter()).unwrap().apply(tid).unwrap();
+                sched::attr(tid).unwrap()
+            };
+            let plain = under_idle(&[]);
+            for before in [("slice", "3ms"), ("nice", "4"), ("policy", "idle")] {
+                assert_eq!(under_idle(&[before]), plain, "{before:?}");
+            }
+        });
     }
 
     #[test]
