@@ -125,26 +125,18 @@ pub struct JudgedRuns {
 }
 
 impl JudgedRuns {
+    /// Calls `seen` with the number of runs after each.
     pub fn measure(
         watcher: &mut Watcher,
         request: WatchRequest,
+        seen: &mut dyn FnMut(u32),
         stop: &AtomicBool,
     ) -> Result<JudgedRuns, Failure> {
-        let (mut runs, line) = (JudgedRuns::default(), StatusLine::new());
-        let kernel = clean(kernel_words(&request));
-        let plan = request.text.parse(None)?;
-        let cells = (plan.works.len() * plan.variants.len()) as u64;
-        let all = counted(u64::from(request.seeds.unwrap_or(SEEDS)) * cells, "run");
-        let text = format!("{kernel}: {all}");
-        if !line.passing(&text) {
-            terminal::message(&text);
-        }
+        let mut runs = JudgedRuns::default();
         let end = watcher.watch(request, stop, &mut |run| {
             runs.add(&run);
-            line.passing(&format!("{kernel}: {} of {all}", runs.all));
-        });
-        line.clear();
-        let end = end?;
+            seen(runs.all);
+        })?;
         if end == PlanEnd::Interrupted { Err(interrupted()) } else { Ok(runs) }
     }
 
@@ -207,10 +199,6 @@ fn interrupted() -> Failure {
     SessionError::Interrupted("interrupted; nothing is written".into()).into()
 }
 
-fn kernel_words(request: &WatchRequest) -> &str {
-    request.lab.kernel.as_deref().unwrap_or("the plan's own kernel")
-}
-
 /// Whether a rule is broken; the worst one is drawn.
 fn confirm_on(
     watcher: &mut Watcher,
@@ -219,8 +207,19 @@ fn confirm_on(
     name: &str,
     stop: &AtomicBool,
 ) -> Result<bool, Failure> {
-    let mut runs = JudgedRuns::measure(watcher, request.clone(), stop)?;
-    let kernel = &kernel_words(&request).to_string();
+    let kernel = request.lab.kernel.clone();
+    let kernel = kernel.as_deref().unwrap_or("the plan's own kernel");
+    let plan = request.text.parse(None)?;
+    let cells = (plan.works.len() * plan.variants.len()) as u32;
+    let (all, line) = (counted(u64::from(SEEDS * cells), "run"), StatusLine::new());
+    let text = format!("{}: {all}", clean(kernel));
+    if !line.passing(&text) {
+        terminal::message(&text);
+    }
+    let mut seen = |ended: u32| _ = line.passing(&format!("{}: {ended} of {all}", clean(kernel)));
+    let runs = JudgedRuns::measure(watcher, request.clone(), &mut seen, stop);
+    line.clear();
+    let mut runs = runs?;
     if let Some(reason) = &runs.failed {
         return Err(no_result(kernel, reason));
     }
@@ -232,8 +231,7 @@ fn confirm_on(
     if let Some(rule) = gravest(&runs.found) {
         let fault = Fault::Broken(rule);
         let title = format!("{name}: {rule} on {kernel}");
-        let seed = request.text.parse(None)?.measure.seed;
-        let cells = (runs.all / SEEDS).max(1);
+        let seed = plan.measure.seed;
         let traced =
             trace(watcher, request, cells, fault, stem, &title, stop)?.ok_or_else(interrupted)?;
         text += &format!(

@@ -57,7 +57,7 @@ impl<'a> CaseRuns<'a> {
         let lab = self.args.lab(Some(kernel.to_string()));
         let request =
             WatchRequest { text: self.text.clone(), lab, seeds: Some(seeds), traced: false };
-        JudgedRuns::measure(&mut self.watcher, request, self.stop)
+        JudgedRuns::measure(&mut self.watcher, request, &mut |_| (), self.stop)
     }
 
     /// Measures two kernels, each with its name in messages, until they differ or neither has the case. Where both have
