@@ -227,6 +227,47 @@ mod tests {
         }
     }
 
+    /// QEMU sizes by it what it keeps of a guest's translated addresses.
+    #[test]
+    fn the_time_of_day_of_the_virtual_cpus_is_not_that_of_the_host() {
+        const PROGRAM: &str = r#"
+            #define _GNU_SOURCE
+            #include <pthread.h>
+            #include <stdio.h>
+            #include <sys/time.h>
+            #include <unistd.h>
+            static void *look(void *name)
+            {
+                struct timeval first, second;
+                pthread_setname_np(pthread_self(), name);
+                gettimeofday(&first, NULL);
+                usleep(2000);
+                gettimeofday(&second, NULL);
+                printf("%s %d\n", (char *)name, timercmp(&first, &second, !=));
+                return NULL;
+            }
+            int main(void)
+            {
+                char *names[] = {"another", "ALL CPUs/TCG"};
+                for (int at = 0; at < 2; at++) {
+                    pthread_t thread;
+                    pthread_create(&thread, NULL, look, names[at]);
+                    pthread_join(thread, NULL);
+                }
+            }"#;
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("preload.so"), LIBRARY).unwrap();
+        std::fs::write(at("look.c"), PROGRAM).unwrap();
+        let mut compiler = std::process::Command::new("cc");
+        compiler.args(["-pthread", "-o"]).args([at("look"), at("look.c")]);
+        assert!(compiler.status().unwrap().success());
+        let mut look = std::process::Command::new(at("look"));
+        look.env("LD_PRELOAD", at("preload.so")).env(PROOF_VARIABLE, at("proof"));
+        let shown = look.output().unwrap().stdout;
+        assert_eq!(String::from_utf8(shown).unwrap(), "another 1\nALL CPUs/TCG 0\n");
+    }
+
     #[test]
     fn the_library_is_a_shared_object() {
         const SHARED_OBJECT: [u8; 2] = 3u16.to_le_bytes();

@@ -7,7 +7,7 @@
  * moment that the host's scheduler chooses. Here the main loop, back from its poll, continues only
  * while the virtual CPUs' thread sleeps, which it does when all of them are idle. Its changes then
  * depend on the guest's state alone. No timer is missed: the virtual CPUs' thread itself runs those
- * that expire while the guest computes.
+ * that expire while the guest computes. Nor has that thread the host's time of day.
  *
  * Input: a shared library for LD_PRELOAD, and SCHEDLAB_LOCKSTEP=FILE. It writes `struct proof` to
  * FILE through a shared mapping (so a killed QEMU leaves it too). Needs
@@ -32,6 +32,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -165,6 +166,24 @@ int pthread_cond_broadcast(pthread_cond_t *cond)
     announce(cond);
     clocks_broadcast(cond);
     return call(cond);
+}
+
+/*
+ * The time of day, by which QEMU sizes its tables of translated addresses: one that saw little use for 100 ms shrinks.
+ * A guest notices what such a table still has, as it may change a permission without a flush. So the virtual CPUs'
+ * thread has a time of its own, which only instructions move on. It begins later than any host's, as the tables' first
+ * times are the host's.
+ */
+int gettimeofday(struct timeval *restrict time, void *restrict zone)
+{
+    const int64_t begin_s = INT64_C(4000000000);
+    enum { A_SECOND = 1000000 };
+    REAL(gettimeofday);
+    if (!is_vcpus)
+        return call(time, zone);
+    int64_t us = clocks_host_us();
+    *time = (struct timeval){.tv_sec = begin_s + us / A_SECOND, .tv_usec = us % A_SECOND};
+    return 0;
 }
 
 static int64_t vcpus_cpu_ns(void)

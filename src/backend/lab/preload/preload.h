@@ -37,6 +37,9 @@ void clocks_install(struct proof *proof);
  * sleeps. */
 void clocks_broadcast(pthread_cond_t *cond);
 
+/* The instructions executed before this turn of a virtual CPU, as microseconds; 0 without clocks. */
+int64_t clocks_host_us(void);
+
 /* The proof of this process. */
 struct proof *lockstep_proof(void);
 
