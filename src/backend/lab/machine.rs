@@ -190,7 +190,8 @@ fn machine(lab: &Lab) -> String {
     machine
 }
 
-fn memory_mib(lab: &Lab, has_hypervisor: bool) -> u64 {
+/// The memory of a machine: that of guests, and of the first domain.
+pub fn memory_mib(lab: &Lab, has_hypervisor: bool) -> u64 {
     (lab.memory_bytes >> 20) + if has_hypervisor { FIRST_DOMAIN_MIB } else { 0 }
 }
 

@@ -81,7 +81,7 @@ impl GuestManager {
         self.write_files(machine)?;
         let start = self.start_copy(machine, &snapshot, &files, patience);
         // The second copy is started by itself: it shows that the first one did the same.
-        let is_copied = copy == FIRST && self.can_rehearse(machine);
+        let is_copied = copy == FIRST && self.can_copy();
         let template = if is_copied { self.template(machine, &snapshot) } else { None };
         let copied = template.and_then(|template| template.copy(&files.0, patience, cancel));
         let ended = match copied {
@@ -99,9 +99,14 @@ impl GuestManager {
         Ok((output, time))
     }
 
+    /// Whether a QEMU can fork for each run.
+    fn can_copy(&self) -> bool {
+        self.lab.clocks == CpuClocks::Own
+    }
+
     /// Whether a machine's copies execute a run without a result first.
     fn can_rehearse(&self, machine: &MachineConfig) -> bool {
-        self.lab.clocks == CpuClocks::Own && machine.kernel.hypervisor.is_none()
+        self.can_copy() && machine.kernel.hypervisor.is_none()
     }
 
     fn start_copy(
@@ -133,8 +138,8 @@ impl GuestManager {
             _ => _ = templates.remove(&key),
         }
         let memory_bytes = environment::memory_bytes(&Host::default()).known()?;
-        let own_bytes =
-            self.lab.memory_bytes + machine.files.as_ref().map_or(0, |files| files.bytes);
+        let guest_mib = machine::memory_mib(&self.lab, machine.kernel.hypervisor.is_some());
+        let own_bytes = (guest_mib << 20) + machine.files.as_ref().map_or(0, |files| files.bytes);
         let others = templates.values().filter_map(|(_, template)| template.as_ref());
         let others = others.map(|template| template.memory_bytes);
         if others.sum::<u64>() + own_bytes > memory_bytes / PART_OF_MEMORY {
