@@ -96,7 +96,7 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
     let boot = channel.boot()?;
     let host = Host::default();
     balancing::show_domains(&host);
-    let guests = (!boot.guests.is_empty()).then(|| BootedGuests::boot(&boot.guests));
+    let mut guests = (!boot.guests.is_empty()).then(|| BootedGuests::boot(&boot.guests));
     if boot.is_virtual && guests.is_some() {
         // A kernel works on after it has started its first process.
         clock::sleep_until(clock::monotonic_ns() + quiet::EARLIEST_NS);
@@ -120,6 +120,11 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
     }
     // From here on this may be a copy of the machine that was booted.
     let ahead = match channel.rehearsal()? {
+        // Their processes wait in the machine that was booted.
+        Some(rehearsal) if guests.is_some() => {
+            guests = guests.map(|guests| guests.rehearse(&rehearsal));
+            None
+        }
         Some(rehearsal) => {
             let waiting = Waiting::begin(&rehearsal);
             channel.send(&ready);

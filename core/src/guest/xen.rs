@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::exec::GuestChannel;
+use crate::exec::{GuestChannel, Runner};
 use crate::model::{CpuSet, GuestMessage, GuestSpec, Outcome, Reading, Topology, XEN_GUEST};
 use crate::sys::xen::Xen;
 use crate::sys::{Host, boot, clock, fork, thread};
@@ -34,29 +34,36 @@ pub fn is_guest() -> bool {
     std::env::var_os(XEN_GUEST).is_some()
 }
 
-/// The whole life of a guest: its part of the run, once it knows it.
+/// The whole life of a guest: its part of each run, once it knows it.
 pub fn live() -> ! {
     mount_all();
     let channel = GuestChannel::open().unwrap_or_else(|why| panic!("no console: {why}"));
     channel.send(&GuestMessage::Started);
+    thread::serve_promptly();
+    fork::adopt_orphans();
+    // The processes of the run and of the rehearsal before it, since starting one takes longer than most runs. The run's
+    // begins first: when the rehearsal has ended, all that began after its process is killed.
+    let mut ahead = Vec::from([(); 2].map(|()| Runner::ahead(&[])));
     let capacity = Reading::Unknown("a guest of Xen: not measured".to_string());
     channel.send(&GuestMessage::Ready(Box::new(facts(&Host::default(), capacity, Vec::new()))));
-    let outcome =
-        work(&channel).unwrap_or_else(|error| Outcome::Failed { reason: error.to_string() });
-    channel.send(&GuestMessage::Ended { outcome });
+    let error = loop {
+        match work(&channel, ahead.pop().flatten()) {
+            Ok(outcome) => channel.send(&GuestMessage::Ended { outcome }),
+            Err(error) => break error,
+        }
+    };
+    channel.send(&GuestMessage::Ended { outcome: Outcome::Failed { reason: error.to_string() } });
     // Xen destroys this guest.
     loop {
         std::thread::park();
     }
 }
 
-fn work(channel: &GuestChannel) -> Result<Outcome, AgentError> {
-    thread::serve_promptly();
-    fork::adopt_orphans();
+fn work(channel: &GuestChannel, ahead: Option<Runner>) -> Result<Outcome, AgentError> {
     let spec: GuestSpec = channel.spec().map_err(AgentError::system("the run"))?;
     let windows = std::cell::RefCell::new(Vec::new());
     let outcome =
-        run(None, &|window| windows.borrow_mut().push(window), &spec, &Host::default(), None);
+        run(ahead, &|window| windows.borrow_mut().push(window), &spec, &Host::default(), None);
     // Windows are sent after the run: writing takes time.
     for window in windows.into_inner() {
         channel.send(&GuestMessage::Window(window));

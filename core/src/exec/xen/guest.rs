@@ -17,7 +17,7 @@ use crate::variant::{self, XenSetting};
 
 use super::channel::{self, Line};
 use super::error::XenError;
-use super::pool::{OwnPool, PoolSettings};
+use super::pool::{FIRST_POOL, OwnPool, PoolSettings};
 use super::ramdisk;
 use super::tools::{tool, xenstore};
 use crate::model::MAX_LINE_BYTES;
@@ -229,12 +229,10 @@ impl Guests {
         settings: &Settings,
         pool: &OwnPool,
     ) -> Result<(), XenError> {
-        let Guest { domain, cpus, .. } = *guest;
-        // A scheduler begins with no wishes: on a machine with several nodes `xl` has chosen some.
-        let chosen = self.xen.soft_affinity(domain).map_err(XenError::call("read an affinity"))?;
-        self.xen.move_domain(domain, pool.id()).map_err(XenError::call("move a guest"))?;
+        let wishes = (settings.affinity.as_ref(), settings.soft_affinity.as_ref());
+        self.move_into(pool.id(), guest, wishes)?;
         if settings.weight.is_some() || settings.cap.is_some() {
-            let scheduler = pool.scheduler();
+            let (domain, scheduler) = (guest.domain, pool.scheduler());
             let (weight, cap) =
                 self.xen.weight(domain, scheduler).map_err(XenError::call("read a weight"))?;
             let wanted = (settings.weight.unwrap_or(weight), settings.cap.unwrap_or(cap));
@@ -242,8 +240,25 @@ impl Guests {
                 .set_weight(domain, scheduler, wanted)
                 .map_err(XenError::call("set a weight and a cap"))?;
         }
-        let hard = settings.affinity.as_ref();
-        let soft = settings.soft_affinity.as_ref().or(Some(&chosen).filter(|_| hard.is_none()));
+        Ok(())
+    }
+
+    /// Moves all guests back into the first pool.
+    pub fn leave_pool(&self) -> Result<(), XenError> {
+        self.all.iter().try_for_each(|guest| self.move_into(FIRST_POOL, guest, (None, None)))
+    }
+
+    fn move_into(
+        &self,
+        pool: u32,
+        guest: &Guest,
+        (hard, soft): (Option<&CpuSet>, Option<&CpuSet>),
+    ) -> Result<(), XenError> {
+        let Guest { domain, cpus, .. } = *guest;
+        // A scheduler begins with no wishes: on a machine with several nodes `xl` has chosen some.
+        let chosen = self.xen.soft_affinity(domain).map_err(XenError::call("read an affinity"))?;
+        self.xen.move_domain(domain, pool).map_err(XenError::call("move a guest"))?;
+        let soft = soft.or(Some(&chosen).filter(|_| hard.is_none()));
         for cpu in 0..cpus {
             let set = |kind, wanted: Option<&CpuSet>| match wanted {
                 Some(wanted) => self.xen.set_affinity(domain, cpu, kind, wanted),

@@ -1,11 +1,11 @@
 //! A run whose workers are guests of Xen, from its first domain.
 //!
 //! Order of a run: create a guest for each worker in Xen's first pool, and wait until all have booted. In the lab the
-//! machine is saved here, so that runs of other pools, schedulers, weights and seeds go on from here. Then make the
-//! pool with its scheduler and CPUs, move the guests into it, give each its part of the run and the moment at
-//! which all begin, read the guests' CPU time at the windows' ends, and take their results. Elsewhere than in
-//! the lab, whose machine ends here, destroy them and put the CPUs back. CPU time is what Xen counted: a guest's own
-//! clocks count the time in which it waited for a CPU, too.
+//! machine is saved here, so that runs of other pools, schedulers, weights and seeds go on from here, after a
+//! rehearsal. Then make the pool with its scheduler and CPUs, move the guests into it, give each its part of the run
+//! and the moment at which all begin, read the guests' CPU time at the windows' ends, and take their results. Elsewhere
+//! than in the lab, whose machine ends here, destroy them and put the CPUs back. CPU time is what Xen counted: a
+//! guest's own clocks count the time in which it waited for a CPU, too.
 
 mod channel;
 mod error;
@@ -104,6 +104,25 @@ impl BootedGuests {
     /// The release of their kernel.
     pub fn kernel(&self) -> Option<&str> {
         self.0.as_ref().ok().map(Guests::kernel)
+    }
+
+    /// Executes a short run without a result, after which QEMU has translated the code that runs execute: with the first
+    /// set of `spec`, whose workers they are. Returns them as they were, once the schedulers have forgotten it.
+    pub fn rehearse(self, spec: &GuestSpec) -> BootedGuests {
+        let rehearse = || {
+            let mut guests = self.0?;
+            let mut run = spec.run.clone();
+            run.cell.work.sets.truncate(1);
+            run.cell.work.sets.iter_mut().for_each(|set| set.count = guests.all().len() as u32);
+            let wanted = PoolSettings::from_cell(&run.cell, &guests.xen())?;
+            let pool = OwnPool::make(guests.xen(), &wanted)?;
+            measure(&run, &mut guests, &pool, &AtomicBool::new(false))?;
+            guests.leave_pool()?;
+            pool.end()?;
+            clock::sleep_until(clock::monotonic_ns() + spec.offset_ns);
+            Ok(guests)
+        };
+        BootedGuests(rehearse())
     }
 
     /// Executes a run with them. Guests and pool stay as they are: the machine ends with it.

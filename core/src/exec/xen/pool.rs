@@ -10,7 +10,7 @@ use super::error::XenError;
 use super::tools::xenstore;
 
 /// The pool of all CPUs when Xen starts, and of the first domain.
-const FIRST_POOL: u32 = 0;
+pub const FIRST_POOL: u32 = 0;
 const FIRST_POOL_NAME: &str = "Pool-0";
 const NAME: &str = "schedlab";
 /// The slice of credit, unless the plan has another.

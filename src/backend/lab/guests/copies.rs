@@ -54,6 +54,10 @@ fn run_documents(machine: &MachineConfig, files: &GuestFiles) -> Vec<(&'static s
     [(GUEST_SPEC_FILE, relative(&files.path(SPEC)))].into_iter().chain(more).collect()
 }
 
+fn encoded_rehearsal(probes: &[String]) -> Result<Vec<u8>, LabError> {
+    serde_json::to_vec(&rehearsal(probes)).map_err(LabError::Encode)
+}
+
 impl GuestManager {
     /// Runs one guest: a copy of the machine that was booted and stopped, or in real time a new machine. Also
     /// returns whether its time was exact from the boot on.
@@ -77,7 +81,7 @@ impl GuestManager {
         }
         let patience = patience(spec, self.lab.cpus);
         let snapshot = self.snapshot(machine, spec, cancel, copy)?;
-        let files = self.files(&[(SPEC, text)])?;
+        let files = self.copy_files(machine, text)?;
         self.write_files(machine)?;
         let start = self.start_copy(machine, &snapshot, &files, patience);
         // The second copy is started by itself: it shows that the first one did the same.
@@ -109,6 +113,17 @@ impl GuestManager {
         self.can_copy() && machine.kernel.hypervisor.is_none()
     }
 
+    /// Whether they do so with guests of Xen, which have waited for it since they booted: nothing is loaded before it.
+    fn has_guests_to_rehearse(&self, machine: &MachineConfig) -> bool {
+        self.can_copy() && !machine.guests.is_empty()
+    }
+
+    fn copy_files(&self, machine: &MachineConfig, spec: &[u8]) -> Result<GuestFiles, LabError> {
+        let rehearsal = encoded_rehearsal(&[])?;
+        let rehearsal = self.has_guests_to_rehearse(machine).then_some((REHEARSAL, &*rehearsal));
+        self.files(&[(SPEC, spec)].into_iter().chain(rehearsal).collect::<Vec<_>>())
+    }
+
     fn start_copy(
         &self,
         machine: &MachineConfig,
@@ -120,7 +135,11 @@ impl GuestManager {
         let has_hypervisor = machine.kernel.hypervisor.is_some();
         let memory = path_of(&snapshot.memory).into();
         let from = From::State { state: &state, memory, has_hypervisor, stops: false };
-        let mut start = self.start(from, run_documents(machine, files), files, patience);
+        let mut documents = run_documents(machine, files);
+        if self.has_guests_to_rehearse(machine) {
+            documents.push((GUEST_REHEARSAL_FILE, relative(&files.path(REHEARSAL))));
+        }
+        let mut start = self.start(from, documents, files, patience);
         let code = preload::covered_code(&snapshot.quiet.facts.sched_code);
         let code = code.filter(|_| self.mode.covers && self.can_rehearse(machine));
         let variable = code.map(|code| (preload::COVERED_VARIABLE, code.into()));
@@ -147,7 +166,7 @@ impl GuestManager {
         }
         let start = || {
             // The spec is only a place for that of each copy.
-            let files = self.files(&[(SPEC, b"{}")]).ok()?;
+            let files = self.copy_files(machine, b"{}").ok()?;
             let mut start = self.start_copy(machine, snapshot, &files, Duration::MAX);
             start.environment.push((preload::COPIES_VARIABLE, "1".into()));
             let command = guest::command(&start).ok()?;
@@ -235,7 +254,7 @@ impl GuestManager {
         if !self.can_rehearse(machine) {
             return booted();
         }
-        let rehearsal = serde_json::to_vec(&rehearsal(&spec.probes)).map_err(LabError::Encode)?;
+        let rehearsal = encoded_rehearsal(&spec.probes)?;
         let digest = digest(&[machine.booted_digest.as_bytes(), &rehearsal]);
         let load = || {
             let booted = booted()?;
