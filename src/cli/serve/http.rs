@@ -1,23 +1,19 @@
 //! HTTP as far as pages need it: a request has one deadline, and who is slow makes way for who is not.
 //!
-//! Each connection has one request and a thread of its own. Where there are too many, the one ends that
-//! has waited longest for its client, of the client that has most: a request that is there at once is
-//! answered, whoever sends nothing or drips.
+//! Each connection has one request and a thread of its own. Where there are too many, the oldest ends: a
+//! request that is there at once is answered, whoever sends nothing or drips.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// For a request as a whole.
 const REQUEST_LIMIT: Duration = Duration::from_secs(3);
 /// For an answer as a whole, which may be some megabytes.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
-/// Connections that wait for their clients.
-const MAX_WAITING: usize = 64;
-/// Pages that are made at once: each reads the store.
-const MAX_ANSWERING: usize = 4;
+const MAX_CONNECTIONS: usize = 64;
 const PAUSE: Duration = Duration::from_millis(10);
 const MAX_HEAD_BYTES: usize = 8 << 10;
 const MAX_HEADERS: usize = 100;
@@ -58,41 +54,51 @@ pub struct Answer {
     pub page: String,
 }
 
-/// Answers as long as the process lives. `respond` gets a request, or the status of what is none.
+/// Answers as long as the process lives. `respond` gets a request, or the status of what is none; each page
+/// reads the store, so one is made at a time.
 pub fn serve(
     listener: &TcpListener,
-    respond: impl Fn(Result<&Request, Status>) -> Answer + Send + Sync + 'static,
+    respond: impl Fn(Result<&Request, Status>) -> Answer + Send + 'static,
 ) -> ! {
-    let (respond, open) = (Arc::new(respond), Arc::new(Open::default()));
+    let respond = Arc::new(Mutex::new(respond));
+    let mut open: VecDeque<Weak<TcpStream>> = VecDeque::new();
     loop {
         // There may be no descriptor for one more, until others have ended.
         let Ok((stream, client)) = listener.accept() else {
             std::thread::sleep(PAUSE);
             continue;
         };
-        let Ok(place) = Open::enter(&open, client.ip(), &stream) else { continue };
-        let respond = Arc::clone(&respond);
+        open.retain(|stream| stream.strong_count() > 0);
+        if open.len() >= MAX_CONNECTIONS {
+            // Its thread reads or writes no more, and ends.
+            let oldest = open.pop_front().and_then(|oldest| oldest.upgrade());
+            oldest.map(|oldest| oldest.shutdown(Shutdown::Both));
+        }
+        let (stream, respond) = (Arc::new(stream), Arc::clone(&respond));
+        open.push_back(Arc::downgrade(&stream));
         // Where no thread can be had, the connection ends.
         _ = std::thread::Builder::new().name(client.to_string()).spawn(move || {
             // A client that has gone away needs no answer.
-            _ = exchange(stream, place, &*respond);
+            _ = exchange(&stream, &respond);
         });
     }
 }
 
-fn exchange(
-    mut stream: TcpStream,
-    place: Place,
-    respond: &dyn Fn(Result<&Request, Status>) -> Answer,
-) -> io::Result<()> {
+fn exchange<R>(stream: &Arc<TcpStream>, respond: &Mutex<R>) -> io::Result<()>
+where
+    R: Fn(Result<&Request, Status>) -> Answer,
+{
     stream.set_nodelay(true)?;
-    let request = match read_request(&mut stream, Instant::now() + REQUEST_LIMIT)? {
-        Some(request) => request,
-        None => return Ok(()),
+    let Some(request) = read_request(stream, Instant::now() + REQUEST_LIMIT)? else {
+        return Ok(());
     };
-    let Some(answering) = place.answer() else { return Ok(()) };
+    let respond = respond.lock().unwrap_or_else(PoisonError::into_inner);
+    // It was ended while others had their turns: its place is gone.
+    if Arc::weak_count(stream) == 0 {
+        return Ok(());
+    }
     let Answer { status, page } = respond(request.as_ref().map_err(|status| *status));
-    let _place = answering.wait(&stream)?;
+    drop(respond);
     let head = format!(
         "HTTP/1.1 {} {}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\n\
          Connection: close\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\
@@ -103,13 +109,13 @@ fn exchange(
     );
     let is_head = request.is_ok_and(|request| request.method == "HEAD");
     let deadline = Instant::now() + ANSWER_LIMIT;
-    write_all(&mut stream, head.as_bytes(), deadline)?;
-    write_all(&mut stream, if is_head { b"" } else { page.as_bytes() }, deadline)?;
+    write_all(stream, head.as_bytes(), deadline)?;
+    write_all(stream, if is_head { b"" } else { page.as_bytes() }, deadline)?;
     // Bytes that are not read when a connection is closed reset it, and its answer may be lost.
     stream.shutdown(Shutdown::Write)?;
     let (mut rest, mut read) = ([0; 1024], 0);
     while read < MAX_REST_BYTES {
-        match read_some(&mut stream, &mut rest, deadline)? {
+        match read_some(stream, &mut rest, deadline)? {
             0 => break,
             more => read += more,
         }
@@ -119,7 +125,7 @@ fn exchange(
 
 /// `None`: the client went away, or sent nothing at all.
 fn read_request(
-    stream: &mut TcpStream,
+    stream: &TcpStream,
     deadline: Instant,
 ) -> io::Result<Option<Result<Request, Status>>> {
     let mut head = Vec::new();
@@ -171,7 +177,7 @@ fn left(deadline: Instant) -> io::Result<Duration> {
     if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-fn read_some(stream: &mut TcpStream, into: &mut [u8], deadline: Instant) -> io::Result<usize> {
+fn read_some(mut stream: &TcpStream, into: &mut [u8], deadline: Instant) -> io::Result<usize> {
     stream.set_read_timeout(Some(left(deadline)?))?;
     match stream.read(into) {
         Err(error) if error.kind() == ErrorKind::WouldBlock => Err(ErrorKind::TimedOut.into()),
@@ -179,119 +185,10 @@ fn read_some(stream: &mut TcpStream, into: &mut [u8], deadline: Instant) -> io::
     }
 }
 
-fn write_all(stream: &mut TcpStream, mut bytes: &[u8], deadline: Instant) -> io::Result<()> {
+fn write_all(mut stream: &TcpStream, mut bytes: &[u8], deadline: Instant) -> io::Result<()> {
     while !bytes.is_empty() {
         stream.set_write_timeout(Some(left(deadline)?))?;
         bytes = &bytes[stream.write(bytes)?..];
     }
     Ok(())
-}
-
-/// The connections that are open.
-#[derive(Default)]
-struct Open {
-    all: Mutex<Connections>,
-    /// A page was made.
-    made: Condvar,
-}
-
-#[derive(Default)]
-struct Connections {
-    next: u64,
-    /// The oldest first.
-    waiting: VecDeque<Waiting>,
-    answering: usize,
-}
-
-/// A connection that waits for its client.
-struct Waiting {
-    number: u64,
-    client: IpAddr,
-    stream: TcpStream,
-}
-
-impl Open {
-    fn all(&self) -> MutexGuard<'_, Connections> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn enter(open: &Arc<Open>, client: IpAddr, stream: &TcpStream) -> io::Result<Place> {
-        let stream = stream.try_clone()?;
-        let mut all = open.all();
-        if all.waiting.len() >= MAX_WAITING {
-            all.end_one();
-        }
-        all.next += 1;
-        let number = all.next;
-        all.waiting.push_back(Waiting { number, client, stream });
-        Ok(Place { open: Arc::clone(open), number, client })
-    }
-}
-
-impl Connections {
-    /// Its thread reads or writes no more, and ends.
-    fn end_one(&mut self) {
-        let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
-        self.waiting.iter().for_each(|one| *counts.entry(one.client).or_default() += 1);
-        let most = counts.into_iter().max_by_key(|(_, count)| *count).map(|(client, _)| client);
-        let oldest = self.waiting.iter().position(|one| Some(one.client) == most);
-        if let Some(one) = oldest.and_then(|at| self.waiting.remove(at)) {
-            _ = one.stream.shutdown(Shutdown::Both);
-        }
-    }
-
-    /// False where it was ended.
-    fn leave(&mut self, number: u64) -> bool {
-        let at = self.waiting.iter().position(|one| one.number == number);
-        at.and_then(|at| self.waiting.remove(at)).is_some()
-    }
-}
-
-/// The place of a connection which waits for its client.
-struct Place {
-    open: Arc<Open>,
-    number: u64,
-    client: IpAddr,
-}
-
-impl Place {
-    /// Waits for its turn to have a page made; `None` where it was ended.
-    fn answer(self) -> Option<Answering> {
-        let (open, client) = (Arc::clone(&self.open), self.client);
-        let all = open.all();
-        let is_full = |all: &mut Connections| all.answering >= MAX_ANSWERING;
-        let mut all = open.made.wait_while(all, is_full).unwrap_or_else(PoisonError::into_inner);
-        if !all.leave(self.number) {
-            return None;
-        }
-        all.answering += 1;
-        drop(all);
-        Some(Answering { open, client })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.open.all().leave(self.number);
-    }
-}
-
-/// A page is made.
-struct Answering {
-    open: Arc<Open>,
-    client: IpAddr,
-}
-
-impl Answering {
-    /// For the client to read it.
-    fn wait(self, stream: &TcpStream) -> io::Result<Place> {
-        Open::enter(&self.open, self.client, stream)
-    }
-}
-
-impl Drop for Answering {
-    fn drop(&mut self) {
-        self.open.all().answering -= 1;
-        self.open.made.notify_one();
-    }
 }
