@@ -6,7 +6,6 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use schedlab::model::SampledValue;
 use schedlab::store::Store;
 use serde_json::{Value, json};
 
@@ -261,9 +260,9 @@ fn values(store: &Store, name: &str) -> Figures {
     let heads = store.plan_heads().map_err(|error| error.to_string())?;
     let plan = heads.first().ok_or("no plan is stored")?;
     let plan = store.sampled(&plan.id).map_err(|error| error.to_string())?;
-    let of_metric = |value: &&SampledValue| plan.metrics[value.metric as usize].kind.name == name;
+    let of_metric = |metric: u32| plan.metrics[metric as usize].kind.name == name;
     let all = plan.runs.iter().flat_map(|run| &run.values);
-    Ok(all.filter(of_metric).map(|value| value.value).collect())
+    Ok(all.filter(|(metric, _)| of_metric(*metric)).map(|(_, value)| *value).collect())
 }
 
 fn mean(values: &[f64]) -> f64 {

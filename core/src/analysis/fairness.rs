@@ -295,12 +295,11 @@ impl<'p> Runs<'p> {
             let metric = &self.sampled.metrics[metric as usize];
             metric.set == set.name && metric.kind.name == "throughput"
         };
-        let value = self.sampled.runs[run].values.iter().find(|value| is_throughput(value.metric));
+        let mut values = self.sampled.runs[run].values.iter();
+        let value = values.find(|(metric, _)| is_throughput(*metric)).map(|(_, value)| *value);
         match value {
             None if set.background => rate_of_all(&self.workers(run, at)),
-            value => {
-                Reading::from_option(value.map(|value| value.value), "its throughput is not known")
-            }
+            value => Reading::from_option(value, "its throughput is not known"),
         }
     }
 

@@ -278,9 +278,9 @@ pub fn is_of(
 fn whole(plan: &SampledPlan, cell: &Cell, at: usize) -> Option<String> {
     let run = &plan.runs[at];
     let guest = run.guest.map(|guest| &plan.guests[guest as usize])?;
-    let values = run.values.iter().map(|sampled| {
-        let metric = &plan.metrics[sampled.metric as usize];
-        (metric.set.as_str(), metric.kind.name.as_str(), sampled.value.to_bits())
+    let values = run.values.iter().map(|(metric, value)| {
+        let metric = &plan.metrics[*metric as usize];
+        (metric.set.as_str(), metric.kind.name.as_str(), value.to_bits())
     });
     let asked = asked(plan, cell, run.key.round);
     let whole = || format!("{asked} {:?} {:?}", guest.kernel, values.collect::<Vec<_>>());
@@ -348,13 +348,13 @@ impl<'a> Values<'a> {
                 *self.guests.entry((plan_at, &cell.variant.name, guest)).or_default() += 1;
             }
             run.mismatches.iter().for_each(|knob| self.add_mismatch(knob));
-            for sampled in &run.values {
-                let (series, multiple) = self.series_of(plan, sampled.metric, &mut place);
-                series.cell.values.push((round, multiple * sampled.value));
+            for (metric, value) in &run.values {
+                let (series, multiple) = self.series_of(plan, *metric, &mut place);
+                series.cell.values.push((round, multiple * value));
             }
-            for unknown in &run.unknown {
-                let (series, _) = self.series_of(plan, unknown.metric, &mut place);
-                series.cell.unknown.push((round, unknown.reason.clone()));
+            for (metric, reason) in &run.unknown {
+                let (series, _) = self.series_of(plan, *metric, &mut place);
+                series.cell.unknown.push((round, reason.clone()));
             }
         }
     }

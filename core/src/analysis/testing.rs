@@ -137,10 +137,7 @@ pub fn run(plan: &mut SampledPlan, round: u32, cell: u32, factor: f64) {
 
 /// As [`run`], with these values alone.
 pub fn run_of(plan: &mut SampledPlan, round: u32, cell: u32, metrics: &[(&str, f64)]) {
-    let values = metrics
-        .iter()
-        .map(|(name, value)| SampledValue { metric: place(plan, name), value: *value })
-        .collect();
+    let values = metrics.iter().map(|(name, value)| (place(plan, name), *value)).collect();
     let run = sampled_run(plan, RunKey { round, cell });
     plan.runs.push(SampledRun { values, ..run });
 }
@@ -179,7 +176,7 @@ pub fn lose(plan: &mut SampledPlan, round: u32, cell: u32, is_skipped: bool, rea
 
 /// The last run has no value of this metric.
 pub fn unknown(plan: &mut SampledPlan, metric: &str, reason: &str) {
-    let unknown = UnknownValue { metric: place(plan, metric), reason: reason.to_string() };
+    let unknown = (place(plan, metric), reason.to_string());
     plan.runs.last_mut().expect("a run").unknown.push(unknown);
 }
 
@@ -370,12 +367,9 @@ fn drawn_run(
     let mut run = sampled_run(plan, RunKey { round, cell });
     for (metric, ((effect, noise), scale)) in (0..).zip(effects.iter().zip(scales)) {
         match draw.below(60) {
-            0 => run.unknown.push(UnknownValue { metric, reason: "no sample".to_string() }),
-            1 => run.values.push(SampledValue { metric, value: 0.0 }),
-            _ => {
-                let value = scale * effect * (1.0 + noise * draw.share());
-                run.values.push(SampledValue { metric, value });
-            }
+            0 => run.unknown.push((metric, "no sample".to_string())),
+            1 => run.values.push((metric, 0.0)),
+            _ => run.values.push((metric, scale * effect * (1.0 + noise * draw.share()))),
         }
     }
     plan.runs.push(run);

@@ -698,7 +698,7 @@ fn a_starved_work_is_judged_by_its_difference_and_what_is_no_number_is_not() {
     assert!((difference - (0.9 - baseline)).abs() < 1e-9, "{difference} {baseline}");
     assert!(!analysis.notes.iter().any(Note::is_gap), "{:?}", analysis.notes);
     let values = plan.runs.iter_mut().flat_map(|run| &mut run.values);
-    values.filter(|of| of.value == 0.0).for_each(|of| of.value = f64::INFINITY);
+    values.filter(|of| of.1 == 0.0).for_each(|of| of.1 = f64::INFINITY);
     let analysis = analysed(&[plan], &variants);
     let why = NoEffect::NotFinite { round: 0, value: f64::INFINITY };
     assert_eq!(verdict(&analysis, "throughput"), Verdict::Unjudged(Unjudged::NoEffect(why)));

@@ -90,7 +90,7 @@ pub use run::{
 };
 pub use sample::{
     EnvironmentHead, PlanHead, Progress, RunCounts, SampledMetric, SampledPlan, SampledPool,
-    SampledRun, SampledValue, SampledVersion, SampledWorker, UnknownValue, Unmeasured, place_of,
+    SampledRun, SampledVersion, SampledWorker, Unmeasured, place_of,
 };
 pub use scheduler::{Heeded, OWN_SCHEDULERS, SCHED_EXT};
 pub use score::{

@@ -165,14 +165,6 @@ pub struct Unmeasured {
     pub reason: String,
 }
 
-/// A metric that a run has without a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnknownValue {
-    /// Index into [`SampledPlan::metrics`].
-    pub metric: u32,
-    pub reason: String,
-}
-
 /// A metric of a foreground worker set.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SampledMetric {
@@ -193,9 +185,10 @@ pub struct SampledRun {
     pub pool: Option<u32>,
     pub started_unix_ns: u64,
     pub measured_ns: u64,
-    /// Finite, and at most one for each metric.
-    pub values: Vec<SampledValue>,
-    pub unknown: Vec<UnknownValue>,
+    /// By index into [`SampledPlan::metrics`]; finite, and at most one for each metric.
+    pub values: Vec<(u32, f64)>,
+    /// The reasons of metrics without a value, by the same index.
+    pub unknown: Vec<(u32, String)>,
     /// Empty unless [`SampledPlan::has_solos`].
     pub workers: Vec<SampledWorker>,
     pub disturbances: Vec<Disturbance>,
@@ -209,14 +202,6 @@ pub struct SampledPool {
     /// The pool that was asked for, and the kind of pool that it became.
     pub reading: KnobReading,
     pub cpus: Option<CpuSet>,
-}
-
-/// Only known values are here.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SampledValue {
-    /// Index into [`SampledPlan::metrics`].
-    pub metric: u32,
-    pub value: f64,
 }
 
 /// The work of one worker in the measured section.

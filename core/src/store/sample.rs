@@ -19,8 +19,8 @@ use super::read::{sessions, started};
 use super::sound::CheckedRun;
 use crate::model::{
     Environment, KnobReading, MetricKind, Plan, PlanStarted, Reading, RunKey, SampledMetric,
-    SampledPlan, SampledPool, SampledRun, SampledValue, SampledVersion, SampledWorker,
-    UnknownValue, Unmeasured, Work, place_of,
+    SampledPlan, SampledPool, SampledRun, SampledVersion, SampledWorker, Unmeasured, Work,
+    place_of,
 };
 
 const SETS: &str = "
@@ -316,13 +316,13 @@ impl Samples {
         let run = &mut self.plan.runs[run];
         let reason = match value {
             Some(Reading::Known(value)) => {
-                run.values.push(SampledValue { metric, value });
+                run.values.push((metric, value));
                 return Ok(());
             }
             Some(Reading::Unknown(why)) => why,
             None => text(row, 4)?.to_string(),
         };
-        run.unknown.push(UnknownValue { metric, reason });
+        run.unknown.push((metric, reason));
         Ok(())
     }
 

@@ -161,9 +161,9 @@ fn a_range_is_judged_where_values_are_0() {
             .runs
             .iter_mut()
             .flat_map(|run| &mut run.values)
-            .filter(|of| of.metric as usize == wanted);
-        for (value, key) in values.zip(keys) {
-            value.value = if key.cell == 0 { default(key.round) } else { batch(key.round) };
+            .filter(|(metric, _)| *metric as usize == wanted);
+        for ((_, value), key) in values.zip(keys) {
+            *value = if key.cell == 0 { default(key.round) } else { batch(key.round) };
         }
         let expectations = ranges.map(|range| expect("switches", range));
         for until_decided in [false, true] {

@@ -3,8 +3,8 @@
 use super::super::{Note, testing};
 use super::*;
 use crate::model::{
-    Direction, DisturbanceKind, Placement, RunKey, SampledMetric, SampledValue, SetChange,
-    Statistic, Unit, WorkerKind,
+    Direction, DisturbanceKind, Placement, RunKey, SampledMetric, SetChange, Statistic, Unit,
+    WorkerKind,
 };
 
 #[test]
@@ -92,7 +92,7 @@ impl Invented {
                 let (unit, direction) = (Unit::OpsPerS, Direction::HigherIsBetter);
                 let throughput = testing::metric("throughput", unit, direction, Statistic::Rate);
                 plan.metrics.push(SampledMetric { set: set.name.clone(), ..throughput });
-                run.values.push(SampledValue { metric, value });
+                run.values.push((metric, value));
             }
         }
         plan.runs.push(run);

@@ -180,7 +180,7 @@ fn hosts_that_differ_are_named_and_kinds_are_noted() {
 #[test]
 fn a_host_without_a_ratio_makes_all_differences_and_one_without_values_is_left_out() {
     let mut plans = fleet(&[SIX.as_slice(), &[1.05]].concat());
-    plans[2].runs[0].values[0].value = 0.0;
+    plans[2].runs[0].values[0].1 = 0.0;
     plans[5].runs.retain(|run| run.key.cell == 0);
     let analysis = judged(&plans);
     let judged = row(&analysis, "throughput").cells[1].judged.unwrap();

@@ -59,8 +59,7 @@ fn rounds(mut plan: SampledPlan, count: u32, mean: f64, by: f64) -> SampledPlan 
         let sign = if round % 2 == 0 { 1.0 } else { -1.0 };
         for cell in 0..plan.cells.len() as u32 {
             let log = f64::from(cell) * (mean + sign * by);
-            let value = |metric| SampledValue { metric, value: drift * log.exp() };
-            let values = (0..3).map(value).collect();
+            let values = (0..3).map(|metric| (metric, drift * log.exp())).collect();
             let run = testing::sampled_run(&plan, RunKey { round, cell });
             plan.runs.push(SampledRun { values, ..run });
         }
@@ -214,7 +213,7 @@ fn a_work_without_the_metric_that_is_asked_for_is_left_out() {
 #[test]
 fn a_value_without_logarithm_gives_no_spread() {
     let mut stored = rounds(plan(&["a", "b"], true), 10, 0.0, 0.02);
-    stored.runs[0].values[0].value = 0.0;
+    stored.runs[0].values[0].1 = 0.0;
     let power = asked(&plan(&["a"], false), &[stored], &["wakeup_*"]);
     let names: Vec<&str> = power.rows().map(|row| row.metric.as_str()).collect();
     assert_eq!(names, ["wakeup_max"], "of wakeup_p99 the first value is 0");
@@ -228,7 +227,7 @@ fn a_metric_without_values_is_named_with_its_reason() {
     let mut stored = rounds(plan(&["a", "b"], true), 10, 0.0, 0.02);
     for run in &mut stored.runs {
         run.values.remove(0);
-        run.unknown = vec![UnknownValue { metric: 0, reason: "189 samples".to_string() }];
+        run.unknown = vec![(0, "189 samples".to_string())];
     }
     let named = BTreeMap::from([(
         ("web".to_string(), "wakeup_p99".to_string()),

@@ -9,8 +9,8 @@ use super::super::run::RunRow;
 use super::super::{Store, seal};
 use crate::model::{
     Environment, Event, KnobReading, Outcome, PlanEnd, PlanStarted, Reading, RunKey, RunResult,
-    SampledMetric, SampledPlan, SampledPool, SampledRun, SampledValue, SampledVersion,
-    SampledWorker, SetResult, UnknownValue, Unmeasured, Work, place_of,
+    SampledMetric, SampledPlan, SampledPool, SampledRun, SampledVersion, SampledWorker, SetResult,
+    Unmeasured, Work, place_of,
 };
 
 /// One execution of a plan with all of its results, but for windows.
@@ -188,8 +188,8 @@ fn add_values(
                 metrics.len() as u32 - 1
             });
             match metric.value.clone().and_then(|value| metric.kind.possible(value)) {
-                Reading::Known(value) => run.values.push(SampledValue { metric: at, value }),
-                Reading::Unknown(reason) => run.unknown.push(UnknownValue { metric: at, reason }),
+                Reading::Known(value) => run.values.push((at, value)),
+                Reading::Unknown(reason) => run.unknown.push((at, reason)),
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::model::{
     CpuSet, Direction, Disturbance, DisturbanceFact, DisturbanceKind, EnvironmentHead, Guest,
     GuestKernel, GuestTime, KnobReading, Metric, MetricKind, Outcome, PlanEnd, PlanHead,
     PlanStarted, Reading, RunCounts, RunKey, RunResult, SampledMetric, SampledPlan, SampledPool,
-    SampledRun, SampledValue, SetResult, Unit, Unmeasured, Value, Variant, Work,
+    SampledRun, SetResult, Unit, Unmeasured, Value, Variant, Work,
 };
 
 /// Each session of a stream, from one start of the plan to the next.
@@ -76,9 +76,9 @@ fn failed(round: u32, cell: u32) -> Event {
 type Sample<'a> = ((u32, u32), u32, Vec<(&'a str, &'a str, f64)>);
 
 fn listed(sampled: &SampledPlan) -> Vec<Sample<'_>> {
-    let value = |found: &SampledValue| {
-        let metric = &sampled.metrics[found.metric as usize];
-        (&*metric.set, &*metric.kind.name, found.value)
+    let value = |(at, value): &(u32, f64)| {
+        let metric = &sampled.metrics[*at as usize];
+        (&*metric.set, &*metric.kind.name, *value)
     };
     let run = |run: &SampledRun| {
         let values = run.values.iter().map(value).collect();
@@ -240,7 +240,7 @@ fn reasons_of_unknown_values_are_sampled() {
     let reasons = |run: usize| -> Vec<(&str, &str)> {
         let unknown = sampled.runs[run].unknown.iter();
         let name = |metric: u32| sampled.metrics[metric as usize].kind.name.as_str();
-        unknown.map(|found| (name(found.metric), found.reason.as_str())).collect()
+        unknown.map(|(metric, reason)| (name(*metric), reason.as_str())).collect()
     };
     assert_eq!(reasons(0), [("p99", "no samples")]);
     assert_eq!(reasons(1), [("p99", "no samples"), ("p50", "no time")]);
@@ -385,7 +385,7 @@ fn what_counts_something_else_under_the_same_names_is_another_metric() {
             .map(|(ops, unit)| (ops.to_string(), unit))
     );
     let values = sampled.runs.iter().flat_map(|run| &run.values);
-    assert_eq!(values.map(|found| found.metric).collect::<Vec<_>>(), [0, 1, 2, 0]);
+    assert_eq!(values.map(|(metric, _)| *metric).collect::<Vec<_>>(), [0, 1, 2, 0]);
 }
 
 /// No store has two of them; a stream may.
@@ -423,7 +423,7 @@ fn what_cannot_be_is_unknown() {
         let sampled = store.sampled("plan").unwrap();
         assert_eq!(listed(&sampled), [((0, 0), 0, vec![])]);
         let unknown = &sampled.runs[0].unknown;
-        assert!(unknown[0].reason.starts_with(why), "{unknown:?}");
+        assert!(unknown[0].1.starts_with(why), "{unknown:?}");
         assert_eq!(sampled, record::sampled(&store.record("plan").unwrap()));
         assert!(export(&store).contains(why), "{stored}");
         store.conn.execute("UPDATE metric SET value = 1", []).unwrap();
