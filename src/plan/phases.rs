@@ -150,6 +150,7 @@ fn runs_programs(set: &WorkerSet) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::model::{Phase, Plan, WorkerSet};
+    use crate::plan::tests::rows;
     use crate::plan::{Known, PlanErrors, parse};
 
     fn read(works: &str) -> Result<Plan, PlanErrors> {
@@ -219,56 +220,8 @@ mod tests {
         let set =
             "name = \"m\"\n[[workload.set]]\nuse = \"pipe\"\n[[workload.set]]\nuse = \"spin\"\n";
         let command = "use = \"command\"\ncommand = [\"true\"]\n";
-        let cases = [
-            (
-                "use = \"spin\"\nat = \"3s\"".to_string(),
-                Some("6:1: `spin` begins at 3s, and a run has 3s"),
-            ),
-            ("use = \"spin\"\nat = [\"1s\", \"4s\"]".to_string(), Some("6:1: `spin` begins at 4s")),
-            ("use = \"spin\"\nfor = \"4s\"".to_string(), Some("6:1: `spin` ends at 4s")),
-            (format!("{set}at = \"1s\"\nfor = \"2001ms\""), Some("11:1: `spin` ends at 3001ms")),
-            (format!("{set}at = \"1s\"\nfor = \"2s\""), None),
-            ("use = \"spin\"\nat = 1".to_string(), Some("6:6: `1` has no unit")),
-            ("use = \"spin\"\nops = 0".to_string(), Some("6:7: 0 is below the least")),
-            (format!("{command}ops = 1"), Some("7:1: `ops` does not go with programs")),
-            (format!("{command}for = \"1s\""), None),
-            ("use = \"steps\"\ndelay = \"3999ms\"".to_string(), None),
-            (
-                "use = \"steps\"\ndelay = \"4s\"".to_string(),
-                Some("6:1: `steps` sleeps for 4s before its first step, and has 4s in all"),
-            ),
-            (
-                "use = \"steps\"\ndelay = [\"0s\", \"1s\"]\nat = \"2s\"".to_string(),
-                Some("6:1: `steps` sleeps for 1s before its first step, and has 1s in all"),
-            ),
-            (
-                "use = \"steps\"\ndelay = \"1s\"\nfor = \"1s\"".to_string(),
-                Some("6:1: `steps` sleeps for 1s"),
-            ),
-            (
-                "use = \"steps\"\nsteps = [\"burn 1ms\", \"sleep 4s|5s\"]".to_string(),
-                Some("6:1: step 2 of `steps` takes 4s, and its workers have 4s in all"),
-            ),
-            (
-                "use = \"steps\"\nsteps = [\"timer 2h\"]\nat = \"1s\"".to_string(),
-                Some("6:1: step 1 of `steps` takes 2h, and its workers have 2s in all"),
-            ),
-            ("use = \"steps\"\nsteps = [\"burn 3999ms|9s\"]".to_string(), None),
-            (
-                "use = \"steps\"\nsteps = [\"phase 1\", \"burn 1ms\", \"phase 1\", \"sleep 1h\"]".to_string(),
-                None,
-            ),
-            ("use = \"steps\"\nsteps = [\"part a\", \"burn 1h\"]\norder = \"a\"".to_string(), None),
-            (format!("{set}[[workload.set]]\nuse = \"steps\"\nsteps = [\"burn 1h\"]"), None),
-            (
-                "name = \"m\"\n[[workload.set]]\nuse = \"steps\"\ndelay = \"9s\"\n[[workload.set]]\nuse = \"command\"\n\
-                 command = [\"true\"]"
-                    .to_string(),
-                None,
-            ),
-        ];
-        for (works, expected) in cases {
-            let errors = read(&works).map_or_else(|errors| errors.to_string(), |_| String::new());
+        let hold = |works: &str, expected: Option<&str>| {
+            let errors = read(works).map_or_else(|errors| errors.to_string(), |_| String::new());
             match expected {
                 None => assert_eq!(errors, "", "{works}"),
                 Some(message) => {
@@ -276,7 +229,37 @@ mod tests {
                     assert_eq!(errors.lines().count(), 1, "{errors}");
                 }
             }
-        }
+        };
+        let table = r#"
+            use = "spin" | at = "3s" => 6:1: `spin` begins at 3s, and a run has 3s
+            use = "spin" | at = ["1s", "4s"] => 6:1: `spin` begins at 4s
+            use = "spin" | for = "4s" => 6:1: `spin` ends at 4s
+            use = "spin" | at = 1 => 6:6: `1` has no unit
+            use = "spin" | ops = 0 => 6:7: 0 is below the least
+            use = "steps" | delay = "3999ms" =>
+            use = "steps" | delay = "4s" => 6:1: `steps` sleeps for 4s before its first step, and has 4s in all
+            use = "steps" | delay = ["0s", "1s"] | at = "2s"
+              => 6:1: `steps` sleeps for 1s before its first step, and has 1s in all
+            use = "steps" | delay = "1s" | for = "1s" => 6:1: `steps` sleeps for 1s
+            use = "steps" | steps = ["burn 1ms", "sleep 4s|5s"]
+              => 6:1: step 2 of `steps` takes 4s, and its workers have 4s in all
+            use = "steps" | steps = ["timer 2h"] | at = "1s"
+              => 6:1: step 1 of `steps` takes 2h, and its workers have 2s in all
+            use = "steps" | steps = ["burn 3999ms|9s"] =>
+            use = "steps" | steps = ["phase 1", "burn 1ms", "phase 1", "sleep 1h"] =>
+            use = "steps" | steps = ["part a", "burn 1h"] | order = "a" =>
+            name = "m" | [[workload.set]] | use = "steps" | delay = "9s" | [[workload.set]] | use = "command" | command = ["true"]
+              =>
+        "#;
+        rows(table).iter().for_each(|(text, expected)| hold(text, expected.first().copied()));
+        let cases = [
+            (format!("{set}at = \"1s\"\nfor = \"2001ms\""), Some("11:1: `spin` ends at 3001ms")),
+            (format!("{set}at = \"1s\"\nfor = \"2s\""), None),
+            (format!("{command}ops = 1"), Some("7:1: `ops` does not go with programs")),
+            (format!("{command}for = \"1s\""), None),
+            (format!("{set}[[workload.set]]\nuse = \"steps\"\nsteps = [\"burn 1h\"]"), None),
+        ];
+        cases.iter().for_each(|(works, expected)| hold(works, *expected));
     }
 
     /// Older schedlabs wrote sets without phases; a set without a phase is still written like that.

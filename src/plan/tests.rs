@@ -135,10 +135,27 @@ fn hold(cases: &[(&str, &[&str])]) {
     }
 }
 
-/// As [`hold`], for the lines of [`with_web`].
-fn hold_web(cases: &[(&str, &[&str])]) {
-    for (lines, expected) in cases {
-        assert_eq!(errors(&with_web(lines)), *expected, "{lines}");
+/// The rows of a table: a text, whose lines have ` | ` between them, and what is expected of it, each behind `=>`.
+pub(super) fn rows(table: &str) -> Vec<(String, Vec<&str>)> {
+    let mut rows: Vec<(String, Vec<&str>)> = Vec::new();
+    for line in
+        table.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("# "))
+    {
+        let (text, expected) = line.split_once("=>").unwrap_or((line, ""));
+        if !text.is_empty() {
+            rows.push((text.trim_end().replace(" | ", "\n"), Vec::new()));
+        }
+        if !expected.is_empty() {
+            rows.last_mut().expect("a text").1.push(expected.trim_start());
+        }
+    }
+    rows
+}
+
+/// As [`hold`], for a table of [`rows`], of whose texts a function makes plans.
+fn hold_all(plan: impl Fn(&str) -> String, table: &str) {
+    for (text, expected) in rows(table) {
+        assert_eq!(errors(&plan(&text)), expected, "{text}");
     }
 }
 
@@ -146,50 +163,37 @@ fn hold_web(cases: &[(&str, &[&str])]) {
 fn wrong_documents() {
     let long_name =
         format!("schema = 1\n[[workload]]\nuse = \"web\"\nname = \"{}\"", "x".repeat(65));
-    hold_web(&[
-        ("[rig]\ncpus = 1", &["4:2: unknown key `rig` in a plan"]),
-        ("[lab]\ncpus = 1", &[]),
-        ("[lab]\ncores = 1", &["5:1: unknown key `cores` in [lab]"]),
-        ("[lab]\ncpus = 65", &["5:8: 65 is above the most that is accepted"]),
-        ("[lab]\ncpus = 4\nsockets = 3", &["6:11: 4 CPUs cannot be spread evenly over 3 sockets"]),
-        ("[lab]\ncpus = 8\nsockets = 2\nllcs = 1", &["7:8: 1 caches on 2 sockets"]),
-        (
-            "[lab]\nclocks = \"shared\"\nspeed = \"3ns\"",
-            &["6:9: an instruction of a shared clock cannot take 3 ns"],
-        ),
-        ("[lab]\nspeed = \"0.2ns\"", &["5:9: 0.2ns is below the least that is accepted"]),
-        ("[lab]\nskew = \"1s\"", &["5:8: 1s is above the most that is accepted"]),
-    ]);
+    let table = r#"
+        [rig] | cpus = 1 => 4:2: unknown key `rig` in a plan
+        [lab] | cpus = 1 =>
+        [lab] | cores = 1 => 5:1: unknown key `cores` in [lab]
+        [lab] | cpus = 65 => 5:8: 65 is above the most that is accepted
+        [lab] | cpus = 4 | sockets = 3 => 6:11: 4 CPUs cannot be spread evenly over 3 sockets
+        [lab] | cpus = 8 | sockets = 2 | llcs = 1 => 7:8: 1 caches on 2 sockets
+        [lab] | clocks = "shared" | speed = "3ns" => 6:9: an instruction of a shared clock cannot take 3 ns
+        [lab] | speed = "0.2ns" => 5:9: 0.2ns is below the least that is accepted
+        [lab] | skew = "1s" => 5:8: 1s is above the most that is accepted
+    "#;
+    hold_all(with_web, table);
+    let table = r#"
+        schema = 2 | new-key = 1 => 1:10: a plan of schema `2` cannot be read
+        schema = 0x1_0 => 1:10: a plan of schema `0x10` cannot be read
+        schema = 99999999999999999999 => 1:10: a plan of schema `99999999999999999999` cannot be read
+        [[workload]] | use = "web" => 1:1: `schema` is missing
+        schema = 1 | workload = [] => 2:12: `workload` is empty
+        schema = 1 | workload = [1] => 2:13: `workload` holds a number, not a table
+        schema = 1 | [workload] | use = "web" => 2:2: `workload` is a table, not a list of tables
+        schema = 1 | rig = 1 | [[workload]] | use = "web" => 2:1: unknown key `rig` in a plan
+        schema = 1 | lab = 1 | [[workload]] | use = "web" => 2:7: `lab` is a number, not a table
+        schema = 1 | title = 3 | [[workload]] | use="web" => 2:9: `title` takes a text, not a number
+        schema = 1 | title = "" | [[workload]] | use="web" => 2:9: `title` has 0 characters
+        schema = 1 | title = "a\u001b[31m" | [[workload]] | use="web"
+          => 2:9: `a\u{1b}[31m` holds `\u{1b}`, which cannot be shown
+    "#;
+    hold_all(str::to_string, table);
     hold(&[
         ("", &["1:1: `schema` is missing", "1:1: the plan has no workload"]),
-        ("schema = 2\nnew-key = 1", &["1:10: a plan of schema `2` cannot be read"]),
-        ("schema = 0x1_0", &["1:10: a plan of schema `0x10` cannot be read"]),
-        (
-            "schema = 99999999999999999999",
-            &["1:10: a plan of schema `99999999999999999999` cannot be read"],
-        ),
         (&with_web("").replace('1', "\"1\""), &["1:10: `schema` takes a number, not a text"]),
-        ("[[workload]]\nuse = \"web\"", &["1:1: `schema` is missing"]),
-        ("schema = 1\nworkload = []", &["2:12: `workload` is empty"]),
-        ("schema = 1\nworkload = [1]", &["2:13: `workload` holds a number, not a table"]),
-        (
-            "schema = 1\n[workload]\nuse = \"web\"",
-            &["2:2: `workload` is a table, not a list of tables"],
-        ),
-        ("schema = 1\nrig = 1\n[[workload]]\nuse = \"web\"", &["2:1: unknown key `rig` in a plan"]),
-        (
-            "schema = 1\nlab = 1\n[[workload]]\nuse = \"web\"",
-            &["2:7: `lab` is a number, not a table"],
-        ),
-        (
-            "schema = 1\ntitle = 3\n[[workload]]\nuse=\"web\"",
-            &["2:9: `title` takes a text, not a number"],
-        ),
-        ("schema = 1\ntitle = \"\"\n[[workload]]\nuse=\"web\"", &["2:9: `title` has 0 characters"]),
-        (
-            "schema = 1\ntitle = \"a\\u001b[31m\"\n[[workload]]\nuse=\"web\"",
-            &["2:9: `a\\u{1b}[31m` holds `\\u{1b}`, which cannot be shown"],
-        ),
         (&long_name, &["4:8: `name` has 65 characters"]),
     ]);
     let huge = format!("schema = 1 #{}", "x".repeat(super::MAX_TEXT_BYTES));
@@ -211,49 +215,44 @@ fn broken_toml() {
 
 #[test]
 fn wrong_measure_and_placement() {
-    hold_web(&[
-        (
-            "[measure]\nduration = 5\nruonds = 3\nwarmup = \"1\"\nwindow = \"9ms\"\nseed = -1",
-            &[
-                "5:12: `5` has no unit",
-                "6:1: unknown key `ruonds` in [measure]",
-                "7:10: `1` has no unit",
-                "8:10: 9ms is below the least that is accepted",
-                "9:8: -1 is below the least that is accepted",
-            ],
-        ),
-        ("[measure]\nrounds = [1, 2]", &["5:10: a list does not fit here"]),
-        ("[measure]\nrounds = 100001", &["5:10: 100001 is above the most that is accepted"]),
-        ("[measure]\nrounds = 2021-01-01", &["5:10: a date does not fit here"]),
-        ("[measure]\nrounds = {}", &["5:10: a table does not fit here"]),
-        (
-            "[measure]\nduration = \"1s\"\nwindow = \"2s\"",
-            &["6:10: `window` is longer than `duration`"],
-        ),
-        ("[[measure]]\nrounds = 1", &["4:1: `measure` is a list, not a table"]),
-        ("[placement]\ncpus = \"0-3\"", &["5:8: CPUs 2-3 not on this machine"]),
-        ("[placement]\ncpus = \"2\"", &["5:8: CPU 2 not on this machine"]),
-        ("[placement]\ncpus = \"1-0\"", &["5:8: the range 1-0 runs backwards"]),
-        ("[placement]\ncpu = \"0\"", &["5:1: unknown key `cpu` in [placement]"]),
-        ("[placement]\nmemory = \"local\"", &["5:10: `local` is not known here"]),
-        ("[placement]\npool = 7", &["5:8: `7` does not fit here"]),
-        ("[placement]\npool = \"../x\"", &["5:8: `../x` is not the name of a pool"]),
-        ("[placement]\npool = \".x\"", &["5:8: `.x` is not the name of a pool"]),
-        ("[placement]\npool = \"a/b\"", &["5:8: `a/b` is not the name of a pool"]),
-        ("[placement]\npool = \"\"", &["5:8: `` is not the name of a pool"]),
-    ]);
+    let table = r#"
+        [measure] | duration = 5 | ruonds = 3 | warmup = "1" | window = "9ms" | seed = -1
+          => 5:12: `5` has no unit
+          => 6:1: unknown key `ruonds` in [measure]
+          => 7:10: `1` has no unit
+          => 8:10: 9ms is below the least that is accepted
+          => 9:8: -1 is below the least that is accepted
+        [measure] | rounds = [1, 2] => 5:10: a list does not fit here
+        [measure] | rounds = 100001 => 5:10: 100001 is above the most that is accepted
+        [measure] | rounds = 2021-01-01 => 5:10: a date does not fit here
+        [measure] | rounds = {} => 5:10: a table does not fit here
+        [measure] | duration = "1s" | window = "2s" => 6:10: `window` is longer than `duration`
+        [[measure]] | rounds = 1 => 4:1: `measure` is a list, not a table
+        [placement] | cpus = "0-3" => 5:8: CPUs 2-3 not on this machine
+        [placement] | cpus = "2" => 5:8: CPU 2 not on this machine
+        [placement] | cpus = "1-0" => 5:8: the range 1-0 runs backwards
+        [placement] | cpu = "0" => 5:1: unknown key `cpu` in [placement]
+        [placement] | memory = "local" => 5:10: `local` is not known here
+        [placement] | pool = 7 => 5:8: `7` does not fit here
+        [placement] | pool = "../x" => 5:8: `../x` is not the name of a pool
+        [placement] | pool = ".x" => 5:8: `.x` is not the name of a pool
+        [placement] | pool = "a/b" => 5:8: `a/b` is not the name of a pool
+        [placement] | pool = "" => 5:8: `` is not the name of a pool
+    "#;
+    hold_all(with_web, table);
 }
 
 #[test]
 fn a_plan_chooses_its_report_among_those_that_there_are() {
-    hold_web(&[
-        ("[report]\nformat = \"schbnech\"", &["5:10: `schbnech` is not known here"]),
-        ("[report]\nformat = [\"text\"]", &["5:10: a list does not fit here"]),
-        ("[report]\nfromat = \"text\"", &["5:1: unknown key `fromat` in [report]"]),
-        ("report = \"text\"", &["4:1: unknown key `report` in workload `web`"]),
-        ("[[report]]\nformat = \"text\"", &["4:1: `report` is a list, not a table"]),
-        ("[report]", &[]),
-    ]);
+    let table = r#"
+        [report] | format = "schbnech" => 5:10: `schbnech` is not known here
+        [report] | format = ["text"] => 5:10: a list does not fit here
+        [report] | fromat = "text" => 5:1: unknown key `fromat` in [report]
+        report = "text" => 4:1: unknown key `report` in workload `web`
+        [[report]] | format = "text" => 4:1: `report` is a list, not a table
+        [report] =>
+    "#;
+    hold_all(with_web, table);
     for name in FORMATS {
         let plan = parse_here(&with_web(&format!("[report]\nformat = \"{name}\""))).unwrap();
         assert_eq!(plan.report_format.as_deref(), Some(*name));
@@ -268,34 +267,22 @@ fn a_plan_chooses_its_report_among_those_that_there_are() {
 
 #[test]
 fn wrong_variants() {
-    hold_web(&[
-        ("[[variant]]\nslice = \"1ms\"", &["4:1: the variant has no `name`"]),
-        (
-            "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"a\"",
-            &["7:8: a second variant is named `a`"],
-        ),
-        (
-            "[[variant]]\nname = \"a\"\nslice = [\"1ms\", \"2ms\"]\npolicy = \"bacth\"\nnice = 20\nuclamp-min = \"101%\"",
-            &[
-                "7:10: `bacth` is not known here",
-                "8:8: 20 is above the most that is accepted",
-                "9:14: 101% is above the most that is accepted",
-            ],
-        ),
-        ("[[variant]]\nname = \"a\"\nfeatures = []", &["6:12: the list is empty"]),
-        ("[[variant]]\nname = \"a\"\nfeatures = [\"A\", 1]", &["6:18: `1` does not fit here"]),
-        (
-            "[[variant]]\nname = \"-a\"",
-            &["5:8: `-a` begins with `-`, which a command line takes for an option"],
-        ),
-        ("[[variant]]\nname = \" a\"", &["5:8: ` a` begins or ends with a space"]),
-        ("[[variant]]\nname = \"a\\tb\"", &["5:8: `a\\tb` holds `\\t`, which cannot be shown"]),
-        (
-            "[[variant]]\nname = \"a\\u202eb\"",
-            &["5:8: `a\\u{202e}b` holds `\\u{202e}`, which cannot be shown"],
-        ),
-        ("[variant]\nname = \"a\"", &["4:2: `variant` is a table, not a list of tables"]),
-    ]);
+    let table = r#"
+        [[variant]] | slice = "1ms" => 4:1: the variant has no `name`
+        [[variant]] | name = "a" | [[variant]] | name = "a" => 7:8: a second variant is named `a`
+        [[variant]] | name = "a" | slice = ["1ms", "2ms"] | policy = "bacth" | nice = 20 | uclamp-min = "101%"
+          => 7:10: `bacth` is not known here
+          => 8:8: 20 is above the most that is accepted
+          => 9:14: 101% is above the most that is accepted
+        [[variant]] | name = "a" | features = [] => 6:12: the list is empty
+        [[variant]] | name = "a" | features = ["A", 1] => 6:18: `1` does not fit here
+        [[variant]] | name = "-a" => 5:8: `-a` begins with `-`, which a command line takes for an option
+        [[variant]] | name = " a" => 5:8: ` a` begins or ends with a space
+        [[variant]] | name = "a\tb" => 5:8: `a\tb` holds `\t`, which cannot be shown
+        [[variant]] | name = "a\u202eb" => 5:8: `a\u{202e}b` holds `\u{202e}`, which cannot be shown
+        [variant] | name = "a" => 4:2: `variant` is a table, not a list of tables
+    "#;
+    hold_all(with_web, table);
 }
 
 /// The names of a plan's variants with the values of their knobs.
@@ -335,27 +322,20 @@ fn wrong_axes_of_variants() {
     let of = |lines: &str| with_web(&format!("[[variant]]\nname = \"a\"\n{lines}"));
     let list = |n: i64| (0..n).map(|i| format!("\"{}us\"", 100 + i)).collect::<Vec<_>>().join(",");
     let long = with_web(&format!("[[variant]]\nname = \"{}\"\nnice = [1]", "a".repeat(60)));
+    let table = r#"
+        slice = [] => 6:9: the axis is empty
+        slice = ["1ms", "1000us"] => 6:17: `1ms` is twice on this axis
+        slice = ["1ms", "1"] => 6:17: `1` has no unit
+        features = [["A"], []] => 6:20: the list is empty
+        policy = ["other", "idle"] | slice = "1ms"
+          => 7:1: with variant `a policy=idle`: `slice` means nothing under policy `idle`
+        affinity = ["0", "1-2"] | nice = [1, 2] | [placement] | cpus = "0-1"
+          => 6:1: `affinity` has CPU 2, which the placement leaves out
+        nice = [1, 2] | [[variant]] | name = "a nice=1" => 8:8: a second variant is named `a nice=1`
+        slice = ["1ms"] | [[variant]] | name = "a" | nice = [1] => 8:8: a second variant is named `a`
+    "#;
+    hold_all(of, table);
     hold(&[
-        (&of("slice = []"), &["6:9: the axis is empty"]),
-        (&of("slice = [\"1ms\", \"1000us\"]"), &["6:17: `1ms` is twice on this axis"]),
-        (&of("slice = [\"1ms\", \"1\"]"), &["6:17: `1` has no unit"]),
-        (&of("features = [[\"A\"], []]"), &["6:20: the list is empty"]),
-        (
-            &of("policy = [\"other\", \"idle\"]\nslice = \"1ms\""),
-            &["7:1: with variant `a policy=idle`: `slice` means nothing under policy `idle`"],
-        ),
-        (
-            &of("affinity = [\"0\", \"1-2\"]\nnice = [1, 2]\n[placement]\ncpus = \"0-1\""),
-            &["6:1: `affinity` has CPU 2, which the placement leaves out"],
-        ),
-        (
-            &of("nice = [1, 2]\n[[variant]]\nname = \"a nice=1\""),
-            &["8:8: a second variant is named `a nice=1`"],
-        ),
-        (
-            &of("slice = [\"1ms\"]\n[[variant]]\nname = \"a\"\nnice = [1]"),
-            &["8:8: a second variant is named `a`"],
-        ),
         (
             &of(&format!("slice = [{}]\nnice = [{}]", list(90_000), "1,2")),
             &["5:8: the knobs of `a` have 180000 points"],
@@ -401,136 +381,96 @@ fn an_expectation_names_a_variant_with_axes_or_one_of_its_points() {
 
 #[test]
 fn wrong_workloads() {
-    hold_web(&[
-        ("[[workload]]\nuse = \"web\"", &["4:1: a second workload is named `web`"]),
-        (
-            "name = \"a\"\n[[workload]]\nuse = \"web\"\nname = \"a\"",
-            &["7:8: a second workload is named `a`"],
-        ),
-        (
-            "[[workload]]\nuse = \"web\"\nname = \"-x\"",
-            &["6:8: `-x` begins with `-`, which a command line takes for an option"],
-        ),
-        ("threads = 13\nlock = 1", &["5:8: `1` does not fit here"]),
-        ("threads = []", &["4:11: the axis is empty"]),
-        ("threads = [1, 2, 1]", &["4:18: `1` is twice on this axis"]),
-        ("footprint = [\"1024B\", \"1KiB\"]", &["4:23: `1KiB` is twice on this axis"]),
-        (
-            "threads = [1, 0, \"x\"]",
-            &["4:15: 0 is below the least that is accepted", "4:18: `x` does not fit here"],
-        ),
-        (
-            "count = 0\nworkers = \"fibres\"",
-            &["4:9: 0 is below the least that is accepted", "5:11: `fibres` is not known here"],
-        ),
-        ("note = \"a\\nb\"", &["4:8: `a\\nb` holds `\\n`, which cannot be shown"]),
-        ("items = [[\"1ms\"], \"2ms\"]", &["4:10: a list does not fit here"]),
-        ("lock = 1.5", &["4:8: `1.5` does not fit here"]),
-        ("threads = 13", &["2:1: `web` cannot be run: set `web`: 13 threads on 2 CPUs"]),
-        ("threads = 14", &["2:1: `web` cannot be run: set `web`: 14 threads"]),
-        (
-            "threads = [1, 13]",
-            &["2:1: `web threads=13` cannot be run: set `web`: 13 threads on 2 CPUs"],
-        ),
-        (
-            "count = 100000\nthreads = 2",
-            &["4:9: `web` has 200000 workers, and one cell at most 100000"],
-        ),
-        (
-            "Threads = 1\ncache = 2",
-            &[
-                "4:1: unknown key `Threads` in workload `web`",
-                "5:1: unknown key `cache` in workload `web`",
-            ],
-        ),
-    ]);
-    hold(&[
-        ("schema = 1\n[[workload]]\nname = \"a\"", &["2:1: the workload has no `use`"]),
-        ("schema = 1\n[[workload]]\nuse = \"wbe\"", &["3:7: there is no workload `wbe`"]),
-        ("schema = 1\n[[workload]]\nuse = [\"web\"]", &["3:7: `use` takes a text, not a list"]),
-    ]);
+    let table = r#"
+        [[workload]] | use = "web" => 4:1: a second workload is named `web`
+        name = "a" | [[workload]] | use = "web" | name = "a" => 7:8: a second workload is named `a`
+        [[workload]] | use = "web" | name = "-x"
+          => 6:8: `-x` begins with `-`, which a command line takes for an option
+        threads = 13 | lock = 1 => 5:8: `1` does not fit here
+        threads = [] => 4:11: the axis is empty
+        threads = [1, 2, 1] => 4:18: `1` is twice on this axis
+        footprint = ["1024B", "1KiB"] => 4:23: `1KiB` is twice on this axis
+        threads = [1, 0, "x"]
+          => 4:15: 0 is below the least that is accepted
+          => 4:18: `x` does not fit here
+        count = 0 | workers = "fibres"
+          => 4:9: 0 is below the least that is accepted
+          => 5:11: `fibres` is not known here
+        note = "a\nb" => 4:8: `a\nb` holds `\n`, which cannot be shown
+        items = [["1ms"], "2ms"] => 4:10: a list does not fit here
+        lock = 1.5 => 4:8: `1.5` does not fit here
+        threads = 13 => 2:1: `web` cannot be run: set `web`: 13 threads on 2 CPUs
+        threads = 14 => 2:1: `web` cannot be run: set `web`: 14 threads
+        threads = [1, 13] => 2:1: `web threads=13` cannot be run: set `web`: 13 threads on 2 CPUs
+        count = 100000 | threads = 2 => 4:9: `web` has 200000 workers, and one cell at most 100000
+        Threads = 1 | cache = 2
+          => 4:1: unknown key `Threads` in workload `web`
+          => 5:1: unknown key `cache` in workload `web`
+    "#;
+    hold_all(with_web, table);
+    let table = r#"
+        schema = 1 | [[workload]] | name = "a" => 2:1: the workload has no `use`
+        schema = 1 | [[workload]] | use = "wbe" => 3:7: there is no workload `wbe`
+        schema = 1 | [[workload]] | use = ["web"] => 3:7: `use` takes a text, not a list
+    "#;
+    hold_all(str::to_string, table);
 }
 
 #[test]
 fn wrong_sets() {
     let mix = |lines: &str| format!("schema = 1\n[[workload]]\n{lines}");
     let many = format!("name = \"m\"\n{}", "[[workload.set]]\nuse = \"web\"\n".repeat(257));
-    hold(&[
-        (&mix("[[workload.set]]\nuse = \"web\""), &["2:1: the workload has no `name`"]),
-        (
-            &mix("name = \"m\"\nuse = \"web\"\n[[workload.set]]\nuse = \"web\""),
-            &["4:1: `use` next to sets"],
-        ),
-        (
-            &mix("name = \"m\"\nthreads = 1\n[[workload.set]]\nuse = \"web\""),
-            &["4:1: unknown key `threads` in a workload with sets"],
-        ),
-        (
-            &mix("name = \"m\"\nrate = \"2x\"\n[[workload.set]]\nuse = \"web\""),
-            &["4:1: unknown key `rate` in a workload with sets"],
-        ),
-        (
-            &mix("name = \"m\"\n[[workload.set]]\nuse = \"web\"\n[[workload.set]]\nuse = \"web\""),
-            &["7:7: a second set is named `web`"],
-        ),
-        (
-            &with_web("[[workload.background]]\nuse = \"web\""),
-            &["5:7: a second set is named `web`"],
-        ),
-        (&mix("name = \"m\"\n[[workload.set]]\nthreads = 1"), &["4:1: the workload has no `use`"]),
-        (
-            &mix("name = \"m\"\ncount = 2\n[[workload.set]]\nuse = \"web\"\ncount = 1"),
-            &["4:1: every set has its own `count`"],
-        ),
-        (
-            &mix("name = \"m\"\nset = 1"),
-            &["2:1: the workload has no `use`", "4:1: `set` is a number, not a list of tables"],
-        ),
-        (
-            &mix("use = \"nope\"\n[[workload.background]]\nuse = \"nope\""),
-            &["3:7: there is no workload `nope` (also in line 5)"],
-        ),
-        (&mix(&many), &["2:1: 257 worker sets"]),
-    ]);
+    let table = r#"
+        [[workload.set]] | use = "web" => 2:1: the workload has no `name`
+        name = "m" | use = "web" | [[workload.set]] | use = "web" => 4:1: `use` next to sets
+        name = "m" | threads = 1 | [[workload.set]] | use = "web"
+          => 4:1: unknown key `threads` in a workload with sets
+        name = "m" | rate = "2x" | [[workload.set]] | use = "web" => 4:1: unknown key `rate` in a workload with sets
+        name = "m" | [[workload.set]] | use = "web" | [[workload.set]] | use = "web"
+          => 7:7: a second set is named `web`
+        name = "m" | [[workload.set]] | threads = 1 => 4:1: the workload has no `use`
+        name = "m" | count = 2 | [[workload.set]] | use = "web" | count = 1 => 4:1: every set has its own `count`
+        name = "m" | set = 1
+          => 2:1: the workload has no `use`
+          => 4:1: `set` is a number, not a list of tables
+        use = "nope" | [[workload.background]] | use = "nope" => 3:7: there is no workload `nope` (also in line 5)
+    "#;
+    hold_all(mix, table);
+    let table = r#"
+        [[workload.background]] | use = "web" => 5:7: a second set is named `web`
+    "#;
+    hold_all(with_web, table);
+    hold(&[(&mix(&many), &["2:1: 257 worker sets"])]);
 }
 
 #[test]
 fn wrong_loads_and_solos() {
     let mix = |lines: &str| format!("schema = 1\n[[workload]]\nname = \"m\"\n{lines}");
-    hold_web(&[
-        ("load = \"2\"", &["4:8: `2` has no x"]),
-        ("load = 2", &["4:8: `2` has no unit"]),
-        ("load = -2", &["4:8: `-2` does not fit here"]),
-        ("load = \"-1x\"", &["4:8: -1x is below the least that is accepted"]),
-        ("load = \"0x\"", &["4:8: 0x is below the least that is accepted"]),
-        ("load = \"x\"", &["4:8: `x` is not a number"]),
-        ("load = \"infx\"", &["4:8: `infx` is not a number"]),
-        ("load = \"1e3x\"", &["4:8: `1e3x` is not a number"]),
-        ("load = [\"1x\", \"0x\"]", &["4:15: 0x is below the least that is accepted"]),
-        ("load = [\"1x\", \"1.0x\"]", &["4:15: `1x` is twice on this axis"]),
-        ("load = \"100001x\"", &["4:8: 100001x is above the most that is accepted"]),
-        (
-            "load = [\"1x\", \"50001x\"]",
-            &["4:8: 50001x of 2 CPUs are more workers than a set takes"],
-        ),
-        ("count = 2\nload = \"1x\"", &["5:1: both `count` and `load`"]),
-        ("load = \"1x\"\ncount = [1, 2]", &["5:1: both `count` and `load`"]),
-        ("solo = 1", &["4:8: `1` does not fit here"]),
-        (
-            "count = 2\nsolo = true\n[[workload]]\nname = \"web solo web\"\nuse = \"web\"",
-            &["7:8: a second workload is named `web solo web`"],
-        ),
-    ]);
-    hold(&[
-        (
-            &mix("count = 2\nload = \"2x\"\n[[workload.set]]\nuse = \"web\""),
-            &["5:1: both `count` and `load`"],
-        ),
-        (
-            &mix("[[workload.set]]\nuse = \"web\"\nsolo = true"),
-            &["6:1: unknown key `solo` in a set of workload `web`"],
-        ),
-    ]);
+    let table = r#"
+        load = "2" => 4:8: `2` has no x
+        load = 2 => 4:8: `2` has no unit
+        load = -2 => 4:8: `-2` does not fit here
+        load = "-1x" => 4:8: -1x is below the least that is accepted
+        load = "0x" => 4:8: 0x is below the least that is accepted
+        load = "x" => 4:8: `x` is not a number
+        load = "infx" => 4:8: `infx` is not a number
+        load = "1e3x" => 4:8: `1e3x` is not a number
+        load = ["1x", "0x"] => 4:15: 0x is below the least that is accepted
+        load = ["1x", "1.0x"] => 4:15: `1x` is twice on this axis
+        load = "100001x" => 4:8: 100001x is above the most that is accepted
+        load = ["1x", "50001x"] => 4:8: 50001x of 2 CPUs are more workers than a set takes
+        count = 2 | load = "1x" => 5:1: both `count` and `load`
+        load = "1x" | count = [1, 2] => 5:1: both `count` and `load`
+        solo = 1 => 4:8: `1` does not fit here
+        count = 2 | solo = true | [[workload]] | name = "web solo web" | use = "web"
+          => 7:8: a second workload is named `web solo web`
+    "#;
+    hold_all(with_web, table);
+    let table = r#"
+        count = 2 | load = "2x" | [[workload.set]] | use = "web" => 5:1: both `count` and `load`
+        [[workload.set]] | use = "web" | solo = true => 6:1: unknown key `solo` in a set of workload `web`
+    "#;
+    hold_all(mix, table);
     let unknown = read::plan("p", &with_web("load = \"2x\""), None, words()).unwrap_err();
     assert_eq!(unknown.to_string(), "p:4:8: of how many CPUs is not known here");
     let hint = |text: &str| parse_here(text).unwrap_err().errors()[0].hint.clone();
@@ -708,70 +648,60 @@ fn solo_runs_count_among_the_cells() {
 fn wrong_knobs_of_sets() {
     let idle = "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\npolicy = \"idle\"\n\
                 [[variant]]\nname = \"c\"\npolicy = \"idle\"\n";
-    hold_web(&[
-        ("knobs = 3", &["4:9: `knobs` is a number, not a table"]),
-        ("[[workload.knobs]]\nnice = 5", &["4:1: `knobs` is a list, not a table"]),
-        ("knobs = { nice = [1, 2] }", &["4:18: a list does not fit here"]),
-        ("[workload.knobs]\nnice = 20", &["5:8: 20 is above the most that is accepted"]),
-        (
-            "knobs = { features = [\"A\"], turbo = 1 }",
-            &[
-                "4:11: `features` acts on more than one worker set",
-                "4:29: unknown key `turbo` in the knobs of a worker set",
-            ],
-        ),
-        (
-            "knobs = { policy = \"idle\", nice = 5 }",
-            &["4:28: `nice` means nothing under policy `idle`"],
-        ),
+    let table = r#"
+        knobs = 3 => 4:9: `knobs` is a number, not a table
+        [[workload.knobs]] | nice = 5 => 4:1: `knobs` is a list, not a table
+        knobs = { nice = [1, 2] } => 4:18: a list does not fit here
+        [workload.knobs] | nice = 20 => 5:8: 20 is above the most that is accepted
+        knobs = { features = ["A"], turbo = 1 }
+          => 4:11: `features` acts on more than one worker set
+          => 4:29: unknown key `turbo` in the knobs of a worker set
+        knobs = { policy = "idle", nice = 5 } => 4:28: `nice` means nothing under policy `idle`
+        # A set with a policy of its own does not take what depends on the variant's.
+        knobs = { policy = "idle" } | [[variant]] | name = "a" | nice = 5 =>
+        # A fault of the variant alone is noted there alone.
+        knobs = { slice = "1ms" } | [[variant]] | name = "a" | uclamp-min = "50%" | features = ["a"]
+          => 8:1: `a` is not understood
+        [[workload.background]] | use = "web" | name = "bg" | [workload.background.knobs] | slice = 1
+          => 8:9: `1` has no unit
+    "#;
+    hold_all(with_web, table);
+    hold(&[
         // If two variants have the conflict, the first is named.
         (
-            &format!("[workload.knobs]\nnice = 5\n{idle}"),
+            &with_web(&format!("[workload.knobs]\nnice = 5\n{idle}")),
             &["5:1: with variant `b`: `nice` means nothing under policy `idle`"],
         ),
-        // A set with a policy of its own does not take what depends on the variant's.
-        ("knobs = { policy = \"idle\" }\n[[variant]]\nname = \"a\"\nnice = 5", &[]),
-        // A fault of the variant alone is noted there alone.
-        (
-            "knobs = { slice = \"1ms\" }\n[[variant]]\nname = \"a\"\nuclamp-min = \"50%\"\nfeatures = [\"a\"]",
-            &["8:1: `a` is not understood"],
-        ),
-        (
-            "[[workload.background]]\nuse = \"web\"\nname = \"bg\"\n[workload.background.knobs]\nslice = 1",
-            &["8:9: `1` has no unit"],
-        ),
     ]);
-    hold(&[(
-        "schema = 1\n[[workload]]\nname = \"m\"\nknobs = { nice = 5 }\n[[workload.set]]\nuse = \"web\"",
-        &["4:1: `knobs` next to sets"],
-    )]);
+    let table = r#"
+        schema = 1 | [[workload]] | name = "m" | knobs = { nice = 5 } | [[workload.set]] | use = "web"
+          => 4:1: `knobs` next to sets
+    "#;
+    hold_all(str::to_string, table);
 }
 
 #[test]
 fn wrong_cgroups() {
     let used = |lines: &str| format!("{}cgroup = \"a\"\n{lines}", with_web(""));
+    let table = r#"
+        [cgroup.a] =>
+        [cgroup] | a = 5
+          => 4:10: there is no cgroup `a`
+          => 6:1: `a` is a number, not a cgroup
+        [cgroup.a] | weigth = 5 => 6:1: unknown key `weigth` in a cgroup
+        [cgroup.a] | weight = 0 => 6:10: 0 is below the least that is accepted
+        [cgroup.a] | weight = 5 | idle = true
+          => 6:1: an idle cgroup has no weight: `cgroup-weight` with `cgroup-idle = true`
+        [cgroup.a] | [cgroup.b] => 6:9: no worker set is in the cgroup `b`
+        [cgroup.a] | [cgroup."a/b"] => 6:9: `a/b` is not a name for a cgroup
+        [cgroup.a] | [cgroup.a.".."] => 6:11: `..` is not a name for a cgroup
+        [cgroup.a] | cpus = "0-1" | [placement] | cpus = "1" => 6:1: CPUs 0 are not among those above it
+    "#;
+    hold_all(used, table);
     hold(&[
-        (&used("[cgroup.a]"), &[]),
-        (
-            &used("[cgroup]\na = 5"),
-            &["4:10: there is no cgroup `a`", "6:1: `a` is a number, not a cgroup"],
-        ),
-        (&used("[cgroup.a]\nweigth = 5"), &["6:1: unknown key `weigth` in a cgroup"]),
-        (&used("[cgroup.a]\nweight = 0"), &["6:10: 0 is below the least that is accepted"]),
-        (
-            &used("[cgroup.a]\nweight = 5\nidle = true"),
-            &["6:1: an idle cgroup has no weight: `cgroup-weight` with `cgroup-idle = true`"],
-        ),
-        (&used("[cgroup.a]\n[cgroup.b]"), &["6:9: no worker set is in the cgroup `b`"]),
-        (&used("[cgroup.a]\n[cgroup.\"a/b\"]"), &["6:9: `a/b` is not a name for a cgroup"]),
-        (&used("[cgroup.a]\n[cgroup.a.\"..\"]"), &["6:11: `..` is not a name for a cgroup"]),
         (&used("[cgroup.a.\"cpu.max\"]\n"), &["5:11: `cpu.max` is not a name for a cgroup"]),
         (&with_web("cgroup = \"x\""), &["4:10: there is no cgroup `x`"]),
         (&with_web("cgroup = [\"x\"]"), &["4:10: `cgroup` takes a text, not a list"]),
-        (
-            &used("[cgroup.a]\ncpus = \"0-1\"\n[placement]\ncpus = \"1\""),
-            &["6:1: CPUs 0 are not among those above it"],
-        ),
     ]);
 }
 
@@ -886,44 +816,41 @@ fn hints_name_what_was_meant() {
                  [[workload]]\nuse = \"spin\"\n";
     let expected = "give each variant a name of its own: name = \"a-2\" (--variant a-2:KNOB=VALUE)";
     assert_eq!(hint(twice), expected);
+    let table = r#"
+        [measure] | duratoin = "1s" => did you mean `duration`?
+        [[variant]] | name = "a" | uclamp_min = "1%" => did you mean `uclamp-min`?
+        [[variant]] | name = "a" | policy = "bacth" => did you mean "batch"?
+        [[variant]] | name = "a" | taskset = "0" => did you mean `affinity`?
+        worker_threads = 2 => did you mean `threads`?
+        [[variant]] | name = "a" | features = { "kernel.sched_x" = 5 } => write a list of texts: ["sched_x=5"]
+        [[variant]] | name = "a" | [variant.features] | A = true | B = false => write a list of texts: ["A", "NO_B"]
+        [placement] | xyzzy = 1 => known here: `cpus`, `pool`, `memory`, `llcs`
+        [measure] | rounds = [1, 2]
+          => one value here: only parameters of workloads and knobs of variants make axes; a whole number from 1 to 100000
+        rounds = 5 => `rounds` belongs in [measure]
+        [measure] | probes = ["sched"] => `probes` stands above the first [table] of the plan
+        title = "x" => `title` stands above the first [table] of the plan
+        [variant] | name = "a" | [variant] | name = "b"
+          => write each of several with two brackets, the first one too: [[variant]]
+        [[variant]] | name = "a" | [variant] | name = "b"
+          => write each of several with two brackets, the first one too: [[variant]]
+        [measure] | rounds = 3 | [measure] | seed = 1 => one [measure] has all of its keys
+        format = 5 => `format` belongs in [report]
+        [measure] | lab-duration = "5s" => `lab-duration` belongs in [[workload]]
+        [report] | format = "schbnech" => did you mean "schbench"?
+        [report] | format = "html" => one of "text", "json", "csv", "schbench", "lkml"
+        workers = 2
+          => count = 2 is their number; workers is one of "threads", "processes", "guests", "guests-or-processes"
+        threads = 13 => change the parameters that do not go together
+        threads = 14 => threads = 12
+        [measure] | warmup = 1 => write it with its unit, such as "1ms"
+        [placement] | cpus = "7" => this machine has CPUs 0-1
+    "#;
+    for (text, expected) in rows(table) {
+        assert_eq!([hint(&with_web(&text))], expected[..], "{text}");
+    }
     let cases = [
-        (with_web("[measure]\nduratoin = \"1s\""), "did you mean `duration`?"),
-        (with_web("[[variant]]\nname = \"a\"\nuclamp_min = \"1%\""), "did you mean `uclamp-min`?"),
-        (with_web("[[variant]]\nname = \"a\"\npolicy = \"bacth\""), "did you mean \"batch\"?"),
         (with_web("").replace("web", "wbe"), "did you mean `web`?"),
-        (with_web("[[variant]]\nname = \"a\"\ntaskset = \"0\""), "did you mean `affinity`?"),
-        (with_web("worker_threads = 2"), "did you mean `threads`?"),
-        (
-            with_web("[[variant]]\nname = \"a\"\nfeatures = { \"kernel.sched_x\" = 5 }"),
-            "write a list of texts: [\"sched_x=5\"]",
-        ),
-        (
-            with_web("[[variant]]\nname = \"a\"\n[variant.features]\nA = true\nB = false"),
-            "write a list of texts: [\"A\", \"NO_B\"]",
-        ),
-        (with_web("[placement]\nxyzzy = 1"), "known here: `cpus`, `pool`, `memory`, `llcs`"),
-        (
-            with_web("[measure]\nrounds = [1, 2]"),
-            "one value here: only parameters of workloads and knobs of variants make axes; a whole number from 1 to 100000",
-        ),
-        (with_web("rounds = 5"), "`rounds` belongs in [measure]"),
-        (
-            with_web("[measure]\nprobes = [\"sched\"]"),
-            "`probes` stands above the first [table] of the plan",
-        ),
-        (with_web("title = \"x\""), "`title` stands above the first [table] of the plan"),
-        (
-            with_web("[variant]\nname = \"a\"\n[variant]\nname = \"b\""),
-            "write each of several with two brackets, the first one too: [[variant]]",
-        ),
-        (
-            with_web("[[variant]]\nname = \"a\"\n[variant]\nname = \"b\""),
-            "write each of several with two brackets, the first one too: [[variant]]",
-        ),
-        (
-            with_web("[measure]\nrounds = 3\n[measure]\nseed = 1"),
-            "one [measure] has all of its keys",
-        ),
         (
             "schema = 1\nschema = 1".to_string(),
             "a plan is written in TOML (https://toml.io); see: schedlab run --print quick",
@@ -937,22 +864,6 @@ fn hints_name_what_was_meant() {
             format!("probes = \"sched\"\n{}", with_web("")),
             "write: probes = [\"sched\"]: schedlab list probes",
         ),
-        (with_web("format = 5"), "`format` belongs in [report]"),
-        (with_web("[measure]\nlab-duration = \"5s\""), "`lab-duration` belongs in [[workload]]"),
-        (with_web("[report]\nformat = \"schbnech\""), "did you mean \"schbench\"?"),
-        (
-            with_web("[report]\nformat = \"html\""),
-            "one of \"text\", \"json\", \"csv\", \"schbench\", \"lkml\"",
-        ),
-        (
-            with_web("workers = 2"),
-            "count = 2 is their number; workers is one of \"threads\", \"processes\", \"guests\", \
-             \"guests-or-processes\"",
-        ),
-        (with_web("threads = 13"), "change the parameters that do not go together"),
-        (with_web("threads = 14"), "threads = 12"),
-        (with_web("[measure]\nwarmup = 1"), "write it with its unit, such as \"1ms\""),
-        (with_web("[placement]\ncpus = \"7\""), "this machine has CPUs 0-1"),
     ];
     for (text, expected) in cases {
         assert_eq!(hint(&text), expected, "{text}");
@@ -1525,15 +1436,14 @@ fn a_work_has_a_duration_of_its_own() {
     let error = error.unwrap_err().to_string();
     assert!(error.contains("each variant has 150ms and needs 2 blocks of 100ms"), "{error}");
 
-    hold_web(&[
-        ("duration = \"1ms\"", &["4:12: 1ms is below the least that is accepted"]),
-        ("duration = [\"1s\", \"2s\"]", &["4:12: a list does not fit here"]),
-        ("at = \"2s\"\nduration = \"1s\"", &["4:1: `web` begins at 2s, and a run has 1s"]),
-        (
-            "duration = \"1s\"\n[[workload.change]]\nat = \"2s\"\nknobs = { nice = 1 }",
-            &["6:1: a change at 2s, and a run has 1s"],
-        ),
-    ]);
+    let table = r#"
+        duration = "1ms" => 4:12: 1ms is below the least that is accepted
+        duration = ["1s", "2s"] => 4:12: a list does not fit here
+        at = "2s" | duration = "1s" => 4:1: `web` begins at 2s, and a run has 1s
+        duration = "1s" | [[workload.change]] | at = "2s" | knobs = { nice = 1 }
+          => 6:1: a change at 2s, and a run has 1s
+    "#;
+    hold_all(with_web, table);
 }
 
 #[test]
@@ -1548,12 +1458,11 @@ fn a_work_has_a_duration_of_its_own_in_the_lab() {
     super::set_measure(&mut plan, "duration", &crate::model::Raw::Text("2s".to_string())).unwrap();
     assert_eq!(durations_ms(&plan), [2000; 3], "the command line's is for all");
 
-    hold_web(&[
-        ("lab-duration = \"1ms\"", &["4:16: 1ms is below the least that is accepted"]),
-        ("at = \"2s\"\nlab-duration = \"1s\"", &["5:16: `web` begins at 2s, and a run has 1s"]),
-        (
-            "lab-duration = \"1s\"\n[[workload.change]]\nat = \"2s\"\nknobs = { nice = 1 }",
-            &["4:16: a change at 2s, and a run has 1s"],
-        ),
-    ]);
+    let table = r#"
+        lab-duration = "1ms" => 4:16: 1ms is below the least that is accepted
+        at = "2s" | lab-duration = "1s" => 5:16: `web` begins at 2s, and a run has 1s
+        lab-duration = "1s" | [[workload.change]] | at = "2s" | knobs = { nice = 1 }
+          => 4:16: a change at 2s, and a run has 1s
+    "#;
+    hold_all(with_web, table);
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::model::{Plan, Work};
 use crate::plan;
+use crate::plan::tests::rows;
 
 fn converted(text: &str) -> Plan {
     let made = from_rt_app("dir/app.json", text).unwrap_or_else(|errors| panic!("{errors}"));
@@ -206,94 +207,65 @@ fn what_is_wrong_is_an_error_with_its_place() {
     };
     let many = "\"yield\" : \"\", ".repeat(workload_max() + 1);
     let huge = " ".repeat(MAX_TEXT_BYTES + 1);
+    let hold = |text: &str, expected: &str| {
+        let got = errors(text);
+        assert!(got.contains(expected), "{}\n{got}", &text[..text.len().min(200)]);
+    };
+    let table = r#"
+        [] => 1:1: the file is a list, not an object
+        {} => 1:1: there are no `tasks`
+        { "tasks" : {} } => 1:13: no task has a thread
+        { "tasks" : { "a" : { "run" : 1 } }, "frag" : 1 } => 1:38: unknown key `frag` in the file
+        { "global" : { "fork" : 1 }, "tasks" : { "a" : { "run" : 1 } } } => 1:16: unknown key `fork` in `global`
+        { "global" : { "duration" : 0 }, "tasks" : { "a" : { "run" : 1 } } } => 1:29: `duration` is 0
+        { "global" : { "duration" : "6" }, "tasks" : { "a" : { "run" : 1 } } }
+          => 1:29: `duration` takes a whole number, not a text
+        { "global" : { "io_device" : "/dev/sda" }, "tasks" : { "a" : { "run" : 1 } } }
+          => 1:30: no file but /dev/null is written, not `/dev/sda`
+    "#;
+    rows(table).iter().for_each(|(text, expected)| hold(text, expected[0]));
+    let table = r#"
+        "rum" : 1 => 1:23: unknown key `rum` in a task
+        "exec" : 1, "run" : 1 => 1:23: unknown key `exec` in a task
+        "loop" : 1 => 1:15: `a` has no events
+        "loop" : 1, "loop" : 2, "run" : 1 => 1:35: `loop` is there twice in a task
+        "loop" : 0, "run" : 1 => 1:32: `loop` is 0
+        "run" : 1.5 => 1:31: `run` takes a whole number, not 1.5
+        "run" : 1e3 => 1:31: `run` takes a whole number in digits alone
+        "run" : 1e30 => 1:31: `run` is 1e30, not 0 to 86400000000
+        "run" : -1e400 => 1:31: `run` is -inf, not 0 to 86400000000
+        "run" : nan => 1:31: `run` takes a whole number, not NaN
+        "lock" : 1.5 => `lock` takes a text in quotes, not a number
+        "run" : -1 => 1:31: `run` is -1, not 0 to 86400000000
+        "run" : 86400000001 => 1:31: `run` is 86400000001, not 0 to 86400000000
+        "resume" : "b" => 1:34: there is no task `b`
+        "wait" : { "ref" : "c" } => 1:23: no condition with its mutex
+        "timer" : { "ref" : "t" } => 1:23: a timer without a period
+        "timer" : { "period" : 1, "mode" : "x" } => 1:58: there is no mode `x`
+        "timer" : { "period" : 1, "perod" : 1 } => 1:49: unknown key `perod` in a timer
+        "policy" : "SCHED_EXT", "run" : 1 => 1:34: there is no policy `SCHED_EXT`
+        "policy" : "SCHED_DEADLINE", "run" : 1 => 1:15: SCHED_DEADLINE needs a runtime
+        "policy" : "SCHED_DEADLINE", "dl-runtime" : 9, "dl-period" : 5, "run" : 1 => `runtime` is longer than
+        "nodes_membind" : [0], "run" : 1 => 1:41: tasks have no memory nodes of their own here
+        "memrun" : { "type" : "read" } => 1:23: `memrun` cannot be done here
+        "taskgroup" : "a", "run" : 1 => 1:37: `a` is not a task group
+        "taskgroup" : "/../x", "run" : 1 => is not a task group
+        "cpus" : [], "run" : 1 => 1:32: no CPU is left
+        "cpus" : [99999], "run" : 1 => 1:33: `cpus` is 99999, not 0 to 65535
+        "instance" : 100001, "run" : 1 => `instance` is 100001, not 0 to 100000
+        "phases" : { "p" : { "rum" : 1 } } => unknown key `rum` in a phase
+        "phases" : { "p" : { "taskgroup" : "a", "run" : 1 }, "q" : { "run" : 1 } } => `a` is not a task group
+        "phases" : { "p" : { "util_min" : 1, "run" : 1 }, "q" : { "run" : 1 } }
+          => a task cannot change this from phase to phase here
+    "#;
+    rows(table).iter().for_each(|(text, expected)| hold(&task(text), expected[0]));
     let cases: &[(&str, &str)] = &[
-        ("[]", "1:1: the file is a list, not an object"),
-        ("{}", "1:1: there are no `tasks`"),
-        ("{ \"tasks\" : {} }", "1:13: no task has a thread"),
-        (
-            "{ \"tasks\" : { \"a\" : { \"run\" : 1 } }, \"frag\" : 1 }",
-            "1:38: unknown key `frag` in the file",
-        ),
-        (
-            "{ \"global\" : { \"fork\" : 1 }, \"tasks\" : { \"a\" : { \"run\" : 1 } } }",
-            "1:16: unknown key `fork` in `global`",
-        ),
-        (
-            "{ \"global\" : { \"duration\" : 0 }, \"tasks\" : { \"a\" : { \"run\" : 1 } } }",
-            "1:29: `duration` is 0",
-        ),
-        (
-            "{ \"global\" : { \"duration\" : \"6\" }, \"tasks\" : { \"a\" : { \"run\" : 1 } } }",
-            "1:29: `duration` takes a whole number, not a text",
-        ),
-        (
-            "{ \"global\" : { \"io_device\" : \"/dev/sda\" }, \"tasks\" : { \"a\" : { \"run\" : 1 } } }",
-            "1:30: no file but /dev/null is written, not `/dev/sda`",
-        ),
-        (&task("\"rum\" : 1"), "1:23: unknown key `rum` in a task"),
-        (&task("\"exec\" : 1, \"run\" : 1"), "1:23: unknown key `exec` in a task"),
-        (&task("\"loop\" : 1"), "1:15: `a` has no events"),
-        (&task("\"loop\" : 1, \"loop\" : 2, \"run\" : 1"), "1:35: `loop` is there twice in a task"),
-        (&task("\"loop\" : 0, \"run\" : 1"), "1:32: `loop` is 0"),
-        (&task("\"run\" : 1.5"), "1:31: `run` takes a whole number, not 1.5"),
-        (&task("\"run\" : 1e3"), "1:31: `run` takes a whole number in digits alone"),
-        (&task("\"run\" : 1e30"), "1:31: `run` is 1e30, not 0 to 86400000000"),
-        (&task("\"run\" : -1e400"), "1:31: `run` is -inf, not 0 to 86400000000"),
-        (&task("\"run\" : nan"), "1:31: `run` takes a whole number, not NaN"),
-        (&task("\"lock\" : 1.5"), "`lock` takes a text in quotes, not a number"),
-        (&task("\"run\" : -1"), "1:31: `run` is -1, not 0 to 86400000000"),
-        (&task("\"run\" : 86400000001"), "1:31: `run` is 86400000001, not 0 to 86400000000"),
-        (&task("\"resume\" : \"b\""), "1:34: there is no task `b`"),
-        (&task("\"wait\" : { \"ref\" : \"c\" }"), "1:23: no condition with its mutex"),
-        (&task("\"timer\" : { \"ref\" : \"t\" }"), "1:23: a timer without a period"),
-        (&task("\"timer\" : { \"period\" : 1, \"mode\" : \"x\" }"), "1:58: there is no mode `x`"),
-        (
-            &task("\"timer\" : { \"period\" : 1, \"perod\" : 1 }"),
-            "1:49: unknown key `perod` in a timer",
-        ),
-        (&task("\"policy\" : \"SCHED_EXT\", \"run\" : 1"), "1:34: there is no policy `SCHED_EXT`"),
         (&task("\"priority\" : 50, \"run\" : 1"), "1:36: "),
-        (
-            &task("\"policy\" : \"SCHED_DEADLINE\", \"run\" : 1"),
-            "1:15: SCHED_DEADLINE needs a runtime",
-        ),
-        (
-            &task(
-                "\"policy\" : \"SCHED_DEADLINE\", \"dl-runtime\" : 9, \"dl-period\" : 5, \"run\" : 1",
-            ),
-            "`runtime` is longer than",
-        ),
-        (
-            &task("\"nodes_membind\" : [0], \"run\" : 1"),
-            "1:41: tasks have no memory nodes of their own here",
-        ),
-        (&task("\"memrun\" : { \"type\" : \"read\" }"), "1:23: `memrun` cannot be done here"),
-        (&task("\"taskgroup\" : \"a\", \"run\" : 1"), "1:37: `a` is not a task group"),
-        (&task("\"taskgroup\" : \"/../x\", \"run\" : 1"), "is not a task group"),
-        (&task("\"cpus\" : [], \"run\" : 1"), "1:32: no CPU is left"),
-        (&task("\"cpus\" : [99999], \"run\" : 1"), "1:33: `cpus` is 99999, not 0 to 65535"),
-        (&task("\"instance\" : 100001, \"run\" : 1"), "`instance` is 100001, not 0 to 100000"),
-        (&task("\"phases\" : { \"p\" : { \"rum\" : 1 } }"), "unknown key `rum` in a phase"),
-        (
-            &task(
-                "\"phases\" : { \"p\" : { \"taskgroup\" : \"a\", \"run\" : 1 }, \"q\" : { \"run\" : 1 } }",
-            ),
-            "`a` is not a task group",
-        ),
-        (
-            &task(
-                "\"phases\" : { \"p\" : { \"util_min\" : 1, \"run\" : 1 }, \"q\" : { \"run\" : 1 } }",
-            ),
-            "a task cannot change this from phase to phase here",
-        ),
         (&sets(MAX_SETS + 1), "1:13: 257 tasks"),
         (&task(&many), "1:15: 1 events too many"),
         (&huge, "1:1: the file has 1048577 bytes"),
     ];
-    for (text, expected) in cases {
-        let got = errors(text);
-        assert!(got.contains(expected), "{}\n{got}", &text[..text.len().min(200)]);
-    }
+    cases.iter().for_each(|(text, expected)| hold(text, expected));
     assert_eq!(work(&sets(MAX_SETS)).sets.len(), MAX_SETS);
 }
 

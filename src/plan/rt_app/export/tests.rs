@@ -1,6 +1,7 @@
 //! Plans as files of rt-app, and back; and what has no words there.
 
 use super::*;
+use crate::plan::tests::rows;
 use crate::plan::{self, from_rt_app};
 
 fn parsed(text: &str) -> Plan {
@@ -114,24 +115,47 @@ fn what_rt_app_cannot_hold_is_an_error_with_set_and_key() {
     let steps = |steps: &str| set(&format!("steps = [{steps}]"));
     let phases =
         |first: &str| steps(&format!("\"phase 1\", {first}, \"phase 2\", \"cpus 1\", \"yield\""));
+    let hold = |text: &str, expected: &str| {
+        let wrong = to_rt_app(&plan_of(text)).expect_err(text);
+        assert!(wrong.message.contains(expected), "{text}\n{wrong:?}");
+        assert!(wrong.message.contains("set `") && !wrong.hint.is_empty(), "{wrong:?}");
+    };
+    let table = r#"
+        workers = "processes" => set `a`: rt-app cannot hold `workers`
+        at = "1s" => set `a`: rt-app cannot hold `at`
+        for = "1s" => set `a`: rt-app cannot hold `for`
+        knobs = { timer-slack = "1ns" } => set `a`: rt-app cannot hold `timer-slack`
+        knobs = { slice = "1000001ns" } => set `a`: rt-app cannot hold `slice`
+        delay = "1ns" => set `a`: rt-app cannot hold `delay`
+        [[workload.set.change]] | at = "1s" | knobs = { nice = 5 } => set `a`: rt-app cannot hold `change`
+        steps = ["part a", "yield", "part b", "yield"] | order = "a*2 b" => set `a`: rt-app cannot hold `order`
+        delay = "1500ns" => whole microseconds, not 1500ns
+    "#;
+    rows(table).iter().for_each(|(text, expected)| hold(&set(text), expected[0]));
+    let table = r#"
+        "burn 1ms|2ms" => a `burn` draws one of several
+        "read s" => `s` is written and read
+        "write s 2" => `s` is written and read
+        "sleep 1500ns" => whole microseconds, not 1500ns
+        "phase 1", "yield", "phase 2", "burn 2147483648us" => have 32 bits, and 2147483648us does not fit
+        "timer t 1ms", "timer t 1ms absolute" => a timer is `absolute` or not in all its steps, and `unique-t` is both
+        "post s 10000", "yield" => the plan is too long: 10001 events
+        "phase 2", "post s 9998", "phase endless", "yield" => the plan is too long: 10001 events
+        "policy fifo 5", "yield" => at the begin of one of several phases
+        "phase 2", "policy fifo 5", "yield" => its only phase
+        "suspend b" => a thread suspends itself, `a`, not `b`
+        "resume b" => `resume b` names no set
+        "fork b" => `fork b` names no set
+        "barrier b 3" => `barrier b 3` is for 1
+        "shared-timer uniq 1ms", "shared-timer unique 1ms" => are not shared: `unique`
+        "timer 1ms", "timer unique 2ms" => two of its timers
+        "lock -a" => `-a` begins with `-`, and a name does not
+    "#;
+    rows(table).iter().for_each(|(text, expected)| hold(&steps(text), expected[0]));
     let cases: &[(String, &str)] = &[
         (
             "[[workload.set]]\nname = \"a\"\nuse = \"spin\"\n".into(),
             "set `a`: rt-app cannot hold `use`",
-        ),
-        (set("workers = \"processes\""), "set `a`: rt-app cannot hold `workers`"),
-        (set("at = \"1s\""), "set `a`: rt-app cannot hold `at`"),
-        (set("for = \"1s\""), "set `a`: rt-app cannot hold `for`"),
-        (set("knobs = { timer-slack = \"1ns\" }"), "set `a`: rt-app cannot hold `timer-slack`"),
-        (set("knobs = { slice = \"1000001ns\" }"), "set `a`: rt-app cannot hold `slice`"),
-        (set("delay = \"1ns\""), "set `a`: rt-app cannot hold `delay`"),
-        (
-            set("[[workload.set.change]]\nat = \"1s\"\nknobs = { nice = 5 }"),
-            "set `a`: rt-app cannot hold `change`",
-        ),
-        (
-            set("steps = [\"part a\", \"yield\", \"part b\", \"yield\"]\norder = \"a*2 b\""),
-            "set `a`: rt-app cannot hold `order`",
         ),
         (
             set("steps = [\"mem 1B\"]").replace("mem ", "memory ")
@@ -142,31 +166,11 @@ fn what_rt_app_cannot_hold_is_an_error_with_set_and_key() {
             set("") + &set("inherit = true").replace("\"a\"", "\"b\""),
             "set `b`: rt-app cannot hold `inherit`",
         ),
-        (steps("\"burn 1ms|2ms\""), "a `burn` draws one of several"),
-        (steps("\"read s\""), "`s` is written and read"),
-        (steps("\"write s 2\""), "`s` is written and read"),
-        (steps("\"sleep 1500ns\""), "whole microseconds, not 1500ns"),
-        (
-            steps("\"phase 1\", \"yield\", \"phase 2\", \"burn 2147483648us\""),
-            "have 32 bits, and 2147483648us does not fit",
-        ),
-        (set("delay = \"1500ns\""), "whole microseconds, not 1500ns"),
-        (
-            steps("\"timer t 1ms\", \"timer t 1ms absolute\""),
-            "a timer is `absolute` or not in all its steps, and `unique-t` is both",
-        ),
         (
             steps("\"shared-timer t 1ms absolute\"")
                 + &steps("\"shared-timer t 1ms\"").replace("\"a\"", "\"b\""),
             "a timer is `absolute` or not in all its steps, and `t` is both",
         ),
-        (steps("\"post s 10000\", \"yield\""), "the plan is too long: 10001 events"),
-        (
-            steps("\"phase 2\", \"post s 9998\", \"phase endless\", \"yield\""),
-            "the plan is too long: 10001 events",
-        ),
-        (steps("\"policy fifo 5\", \"yield\""), "at the begin of one of several phases"),
-        (steps("\"phase 2\", \"policy fifo 5\", \"yield\""), "its only phase"),
         (phases("\"yield\""), "those of the task, not of the phase before it"),
         (phases("\"cpus 0\", \"yield\", \"priority 3\""), "at the begin of one of several phases"),
         (
@@ -174,27 +178,13 @@ fn what_rt_app_cannot_hold_is_an_error_with_set_and_key() {
             "one policy, one priority",
         ),
         (phases("\"cpus 0\", \"policy rr\", \"yield\""), "`policy rr` has no priority"),
-        (steps("\"suspend b\""), "a thread suspends itself, `a`, not `b`"),
-        (steps("\"resume b\""), "`resume b` names no set"),
-        (steps("\"fork b\""), "`fork b` names no set"),
-        (steps("\"barrier b 3\""), "`barrier b 3` is for 1"),
-        (
-            steps("\"shared-timer uniq 1ms\", \"shared-timer unique 1ms\""),
-            "are not shared: `unique`",
-        ),
-        (steps("\"timer 1ms\", \"timer unique 2ms\""), "two of its timers"),
-        (steps("\"lock -a\""), "`-a` begins with `-`, and a name does not"),
         (
             steps(&format!("\"take {}\"", "s".repeat(60))),
             "has 60 characters, and a name has 49 at most",
         ),
         (set("").replace("\"a\"", "\"my set\""), "cannot hold `name`: `my set` has ` ` in it"),
     ];
-    for (text, expected) in cases {
-        let wrong = to_rt_app(&plan_of(text)).expect_err(text);
-        assert!(wrong.message.contains(expected), "{text}\n{wrong:?}");
-        assert!(wrong.message.contains("set `") && !wrong.hint.is_empty(), "{wrong:?}");
-    }
+    cases.iter().for_each(|(text, expected)| hold(text, expected));
 }
 
 #[test]
