@@ -3,9 +3,9 @@
 use std::io::{self, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Mutex, Once};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ const EXIT_LIMIT: Duration = Duration::from_secs(10);
 /// the limits under which the next run starts its workers.
 const GONE_LIMIT: Duration = Duration::from_secs(5);
 /// How much of a runner's standard error is kept for the reason of a failure.
-const STDERR_BYTES: u64 = 4096;
+const STDERR_BYTES: usize = 4096;
 
 pub fn failed(error: &ExecError) -> RunEnd {
     not_done(error.reason(), error.is_of_host())
@@ -79,7 +79,11 @@ impl Runner {
             return Err(ExecError::system("start the runner")("it has no pipes"));
         };
         let messages = listen(stdout);
-        let stderr = std::thread::spawn(move || keep_end(stderr));
+        let stderr = std::thread::spawn(move || {
+            let kept = Mutex::new(Vec::new());
+            input::keep_end(stderr, STDERR_BYTES, &kept);
+            String::from_utf8_lossy(&kept.into_inner().unwrap_or_default()).into_owned()
+        });
         let (stdin, stderr) = (Some(stdin), Some(stderr));
         Ok(Runner { child, stdin, messages, stderr, others, gone: false })
     }
@@ -199,16 +203,4 @@ fn listen(stdout: impl Read + Send + 'static) -> Receiver<Result<RunnerMessage, 
         }
     });
     receiver
-}
-
-/// Reads a stream to its end and keeps the last bytes.
-fn keep_end(mut stream: impl Read) -> String {
-    let mut kept: Vec<u8> = Vec::new();
-    let mut chunk = [0; 1024];
-    while let Ok(count @ 1..) = stream.read(&mut chunk) {
-        kept.extend_from_slice(&chunk[..count]);
-        let excess = kept.len().saturating_sub(STDERR_BYTES as usize);
-        kept.drain(..excess);
-    }
-    String::from_utf8_lossy(&kept).into_owned()
 }

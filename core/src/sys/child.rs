@@ -1,7 +1,7 @@
 //! A program that is run for the user: with our standard files, our signals and our terminal.
 
 use std::io;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -11,6 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
 use super::abandoned;
 use super::call::checked;
+use super::fork;
 
 const PASSED_ON: [i32; 4] = [SIGINT, SIGQUIT, SIGTERM, SIGHUP];
 
@@ -97,15 +98,13 @@ pub fn is_ended_from_outside(status: ExitStatus) -> bool {
 /// Has the kernel kill the program when the thread that starts it ends, for whatever reason. Processes that the
 /// program starts are in its process group.
 pub fn bind(command: &mut Command) {
-    use std::os::unix::process::CommandExt;
     command.process_group(0);
-    die_with_us(command);
+    end_with_us(command, SIGKILL);
 }
 
 /// Has the kernel give the program no huge pages: it clears each one whole when a byte of it is touched first. A kernel
 /// that cannot do so gives it some, and the program is slower.
 pub fn without_huge_pages(command: &mut Command) {
-    use std::os::unix::process::CommandExt;
     // SAFETY: between fork and exec only prctl is called.
     unsafe {
         command.pre_exec(|| {
@@ -120,16 +119,16 @@ pub fn without_huge_pages(command: &mut Command) {
 pub fn own(command: &mut Command) {
     let (name, mark) = abandoned::command_mark();
     command.env(name, mark);
-    die_with_us(command);
+    end_with_us(command, SIGKILL);
 }
 
-fn die_with_us(command: &mut Command) {
-    use std::os::unix::process::CommandExt;
+/// Has the kernel send the program this signal when the thread that starts it ends.
+pub(super) fn end_with_us(command: &mut Command, signal: i32) {
     let parent = std::process::id() as i32;
     // SAFETY: between fork and exec only prctl, getppid and _exit are called.
     unsafe {
         command.pre_exec(move || {
-            super::fork::die_with_parent(parent);
+            fork::signal_with_parent(parent, signal);
             Ok(())
         });
     }

@@ -2,13 +2,15 @@
 //! for the reason if it fails.
 
 use std::ffi::OsStr;
-use std::io::{self, PipeReader, Read};
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use super::input;
 
 /// How much of its output is kept.
 const OUTPUT_BYTES: usize = 2048;
@@ -48,7 +50,7 @@ impl Companion {
         let child = command.spawn()?;
         let output = Arc::new(Mutex::new(Vec::new()));
         let shared = Arc::clone(&output);
-        let listener = std::thread::spawn(move || listen(reader, &shared));
+        let listener = std::thread::spawn(move || input::keep_end(reader, OUTPUT_BYTES, &shared));
         Ok(Companion { child, output, listener })
     }
 
@@ -104,16 +106,6 @@ fn on_one_line(text: &str) -> String {
     plain.push_str(rest);
     let lines = plain.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.collect::<Vec<_>>().join(" / ")
-}
-
-fn listen(mut from: PipeReader, output: &Mutex<Vec<u8>>) {
-    let mut chunk = [0; 1024];
-    while let Ok(count @ 1..) = from.read(&mut chunk) {
-        let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
-        output.extend_from_slice(&chunk[..count]);
-        let excess = output.len().saturating_sub(OUTPUT_BYTES);
-        output.drain(..excess);
-    }
 }
 
 #[cfg(test)]

@@ -59,12 +59,8 @@ pub fn die_with_parent(parent: i32) {
     signal_with_parent(parent, libc::SIGKILL);
 }
 
-/// Like [`die_with_parent`], but only asks the process to end: it may have to end others first.
-pub fn end_with_parent(parent: i32) {
-    signal_with_parent(parent, libc::SIGTERM);
-}
-
-fn signal_with_parent(parent: i32, signal: i32) {
+/// Like [`die_with_parent`], by another signal.
+pub(super) fn signal_with_parent(parent: i32, signal: i32) {
     // SAFETY: sets a flag of the calling process; getppid and _exit have no preconditions.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, signal);

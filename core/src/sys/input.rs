@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use flate2::bufread::GzDecoder;
 use thiserror::Error;
@@ -184,6 +185,17 @@ pub fn read_start(stream: impl Read, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     stream.take(max_bytes).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Reads a stream to its end, or until it fails, and keeps the last bytes so far, at most `max_bytes`.
+pub fn keep_end(mut stream: impl Read, max_bytes: usize, kept: &Mutex<Vec<u8>>) {
+    let mut chunk = [0; 1024];
+    while let Ok(count @ 1..) = stream.read(&mut chunk) {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(&chunk[..count]);
+        let excess = kept.len().saturating_sub(max_bytes);
+        kept.drain(..excess);
+    }
 }
 
 /// The first bytes of what gzip packed.

@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::fork;
-use super::input;
+use super::{child, fork, input};
 
 /// How soon a wish to stop is seen.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -39,14 +38,8 @@ pub fn run_until(
 ) -> io::Result<Option<ExitStatus>> {
     let (reader, writer) = io::pipe()?;
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
-    let parent = std::process::id() as i32;
-    // SAFETY: between fork and exec only prctl, getppid and _exit are called.
-    unsafe {
-        command.pre_exec(move || {
-            fork::end_with_parent(parent);
-            Ok(())
-        });
-    }
+    // It may have to end others first.
+    child::end_with_us(&mut command, libc::SIGTERM);
     let mut child = command.spawn()?;
     // The command holds the pipe's other end.
     drop(command);
