@@ -185,6 +185,7 @@ impl Written {
 
 #[cfg(test)]
 mod tests {
+    use crate::model::testing::rows;
     use crate::model::{CgroupChange, Plan, Raw, SetChange, Value};
     use crate::plan::{Known, parse, scaled, set_measure, with_workload};
 
@@ -276,20 +277,39 @@ mod tests {
         let many = "[[workload.set.change]]\nat = \"1s\"\nknobs = { nice = 1 }\n".repeat(100);
         let nice = || in_set("at = \"1s\"\nknobs = { nice = 5 }");
         // The text, the last place in it of what is wrong, and the message.
+        let hold = |text: &str, wrong: &str, message: &str| {
+            let at = text.rfind(wrong).expect(wrong);
+            let (line, column) = (text[..at].matches('\n').count() + 1, text[..at].lines().last());
+            let column = if text[..at].ends_with('\n') { 0 } else { column.unwrap_or("").len() };
+            let expected = format!("p.toml:{line}:{}: {message}", column + 1);
+            let errors = read(text).expect_err(message);
+            assert!(
+                errors.lines().any(|error| error.starts_with(&expected)),
+                "{expected}\n{errors}"
+            );
+        };
+        let table = r#"
+            knobs = { nice = 5 } => [[workload.set.c => a change without `at`
+            at = "3s" | knobs = { nice = 5 } => at = => a change at 3s, and a run has 3s
+            at = ["1s"] | knobs = { nice = 5 } => ["1s"] => a list does not fit here
+            at = "1s" => [[workload.set.c => a change of nothing
+            at = "1s" | nice = 5 => nice => unknown key `nice` in a change of a w
+            at = "1s" | count = 100001 => 100001 => 100001 is above
+            at = "1s" | workers = 2 => workers => unknown key `workers` in a change
+            at = "1s" | knobs = { nice = 20 } => 20 } => 20 is above
+            at = "1s" | knobs = { timer-slack = "1ms" } => timer => `timer-slack` does
+            at = "1s" | knobs = { cgroup-max = "1%" } => cgroup- => `cgroup-max` acts
+            at = "1s" | knobs = { priority = 5 } => priority => `priority` means nothing
+            at = "1s" | cgroup = "db" => "db" => there is no cgroup `db`
+            at = "2s" | knobs = { uclamp-max = "4%", uclamp-min = "1%" } | [[workload.set.change]] | at = "2s" | knobs = { uclamp-min = "5%" }
+              => uclamp-min => `uclamp-min` (5%) is above `uclamp-max` (4%)
+        "#;
+        rows(table)
+            .iter()
+            .for_each(|(text, expected)| hold(&in_set(text), expected[0], expected[1]));
         let cases = [
-            (in_set("knobs = { nice = 5 }"), "[[workload.set.c", "a change without `at`"),
-            (
-                in_set("at = \"3s\"\nknobs = { nice = 5 }"),
-                "at =",
-                "a change at 3s, and a run has 3s",
-            ),
             (in_set("at = 1\nknobs = { nice = 5 }"), "1\n", "`1` has no unit"),
-            (in_set("at = [\"1s\"]\nknobs = { nice = 5 }"), "[\"1s\"]", "a list does not fit here"),
-            (in_set("at = \"1s\""), "[[workload.set.c", "a change of nothing"),
-            (in_set("at = \"1s\"\nnice = 5"), "nice", "unknown key `nice` in a change of a w"),
             (in_set("at = \"1s\"\ncount = 0"), "0\n", "0 is below"),
-            (in_set("at = \"1s\"\ncount = 100001"), "100001", "100001 is above"),
-            (in_set("at = \"1s\"\nworkers = 2"), "workers", "unknown key `workers` in a change"),
             (
                 in_set("at = \"1s\"\ncount = 2").replace("\"spin\"", "\"schbench\""),
                 "2\n",
@@ -314,35 +334,10 @@ mod tests {
                 "\"mix\"",
                 "`mix` cannot be run: it has 100001 workers",
             ),
-            (in_set("at = \"1s\"\nknobs = { nice = 20 }"), "20 }", "20 is above"),
-            (
-                in_set("at = \"1s\"\nknobs = { timer-slack = \"1ms\" }"),
-                "timer",
-                "`timer-slack` does",
-            ),
-            (
-                in_set("at = \"1s\"\nknobs = { cgroup-max = \"1%\" }"),
-                "cgroup-",
-                "`cgroup-max` acts",
-            ),
             (
                 in_set("at = \"1s\"\nknobs = { policy = \"deadline\" }"),
                 "policy",
                 "policy `deadline` ",
-            ),
-            (
-                in_set("at = \"1s\"\nknobs = { priority = 5 }"),
-                "priority",
-                "`priority` means nothing",
-            ),
-            (in_set("at = \"1s\"\ncgroup = \"db\""), "\"db\"", "there is no cgroup `db`"),
-            (
-                in_set(
-                    "at = \"2s\"\nknobs = { uclamp-max = \"4%\", uclamp-min = \"1%\" }\n\
-                     [[workload.set.change]]\nat = \"2s\"\nknobs = { uclamp-min = \"5%\" }",
-                ),
-                "uclamp-min",
-                "`uclamp-min` (5%) is above `uclamp-max` (4%)",
             ),
             (format!("{}{many}", nice()), "[[workload.set.c", "101 changes"),
             (in_cgroup("at = \"5s\"\nweight = 5"), "at =", "a change at 5s"),
@@ -385,17 +380,7 @@ mod tests {
                 "`affinity` has CPU 1, which the placement leaves out",
             ),
         ];
-        for (text, wrong, message) in cases {
-            let at = text.rfind(wrong).expect(wrong);
-            let (line, column) = (text[..at].matches('\n').count() + 1, text[..at].lines().last());
-            let column = if text[..at].ends_with('\n') { 0 } else { column.unwrap_or("").len() };
-            let expected = format!("p.toml:{line}:{}: {message}", column + 1);
-            let errors = read(&text).expect_err(message);
-            assert!(
-                errors.lines().any(|error| error.starts_with(&expected)),
-                "{expected}\n{errors}"
-            );
-        }
+        cases.iter().for_each(|(text, wrong, message)| hold(text, wrong, message));
     }
 
     #[test]

@@ -149,8 +149,8 @@ fn runs_programs(set: &WorkerSet) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use crate::model::testing::rows;
     use crate::model::{Phase, Plan, WorkerSet};
-    use crate::plan::tests::rows;
     use crate::plan::{Known, PlanErrors, parse};
 
     fn read(works: &str) -> Result<Plan, PlanErrors> {

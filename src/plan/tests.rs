@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 
+use crate::model::testing::rows;
 use crate::model::{
     CpuSet, Field, Kind, LookRule, MemoryPlacement, Params, Placement, Plan, PoolName, ProbeMetric,
     ProbeSpec, Statistic, Topology, Value, WorkerKind,
@@ -133,23 +134,6 @@ fn hold(cases: &[(&str, &[&str])]) {
     for (text, expected) in cases {
         assert_eq!(errors(text), *expected, "{text}");
     }
-}
-
-/// The rows of a table: a text, whose lines have ` | ` between them, and what is expected of it, each behind `=>`.
-pub(super) fn rows(table: &str) -> Vec<(String, Vec<&str>)> {
-    let mut rows: Vec<(String, Vec<&str>)> = Vec::new();
-    for line in
-        table.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("# "))
-    {
-        let (text, expected) = line.split_once("=>").unwrap_or((line, ""));
-        if !text.is_empty() {
-            rows.push((text.trim_end().replace(" | ", "\n"), Vec::new()));
-        }
-        if !expected.is_empty() {
-            rows.last_mut().expect("a text").1.push(expected.trim_start());
-        }
-    }
-    rows
 }
 
 /// As [`hold`], for a table of [`rows`], of whose texts a function makes plans.

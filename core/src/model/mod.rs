@@ -35,6 +35,8 @@ mod sharding;
 mod shared_cache;
 mod shell;
 mod spoilt;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod trace;
 mod turns;
 mod twin;

@@ -4,6 +4,7 @@ use clap::CommandFactory;
 
 use super::*;
 use crate::cli::Cli;
+use crate::model::testing::rows;
 
 const MAX_OPTIONS: usize = 212;
 
@@ -30,95 +31,47 @@ fn help_of_a_command_is_its_own_unless_it_is_a_topic_too() {
 
 #[test]
 fn a_wrong_command_line_has_the_form_of_all_errors() {
-    let cases: [(&[&str], &str); 20] = [
-        (&["reprot"], "unrecognized subcommand 'reprot'\nhint: did you mean `report`?"),
-        // The commonest slip.
-        (
-            &["run", "sleep", "1"],
-            "unexpected argument '1' found\n\
-             hint: a program of yours stands behind --: schedlab run -- sleep 1",
-        ),
-        // It is a selection's elsewhere.
-        (
-            &["run", "-n", "5"],
-            "unexpected argument '-n' found\n\
-             hint: a program of yours stands behind --: schedlab run -- sleep 1",
-        ),
-        (
-            &["run", "mine.toml", "--duration", "-1s"],
-            "invalid value '-1s' for '--duration <TIME>': it is negative\nhint: schedlab run --help",
-        ),
-        (
-            &["list", "runs", "--db", "-1"],
-            "unexpected argument '-1' found\nhint: schedlab list --help",
-        ),
-        (&["rum"], "unrecognized subcommand 'rum'\nhint: did you mean `run`?"),
-        (&["rn"], "unrecognized subcommand 'rn'\nhint: did you mean `run`?"),
-        (
-            &["kernel", "--db", "x"],
-            "'kernel' takes a subcommand: get, list, build, compare, rm\nhint: schedlab kernel --help",
-        ),
-        (
-            &["run", "--roundz", "3"],
-            "unexpected argument '--roundz' found\nhint: did you mean `--rounds`?",
-        ),
-        (
-            &["tag"],
-            "the following required arguments were not provided: <SELECT>, <NAME>\n\
-             hint: schedlab tag --help",
-        ),
-        (
-            &["run", "--seed", "x"],
-            "invalid value 'x' for '--seed <N>': not a whole number\n\
-             hint: a number without a sign or a unit, as 3",
-        ),
-        (
-            &["run", "--warmup", "0s", "--", "true"],
-            "invalid value '0s' for '--warmup <N>': not a whole number\n\
-             hint: a number without a sign or a unit, as 3",
-        ),
-        (
-            &["try", "x.patch", "--seeds", "99999999999999999999"],
-            "invalid value '99999999999999999999' for '--seeds <N>': too large\n\
-             hint: a smaller number",
-        ),
-        // The cause has a hint of its own.
-        (
-            &["report", "--margin", "2"],
-            "invalid value '2' for '--margin <PERCENT>': `2` is not a margin\n\
-             hint: 2% or throughput=1%, from 0.001% to 100%",
-        ),
-        (
-            &["compare", "--over", "host"],
-            "invalid value 'host' for '--over <WHAT>': none of hosts\nhint: did you mean `hosts`?",
-        ),
-        (
-            &["run", "mine.toml", "--aa", "--variant", "x:nice=1"],
-            "the argument '--aa' cannot be used with --variant <VARIANT>\n\
-             hint: schedlab run --help",
-        ),
-        (
-            &["run", "--until-decided", "--rounds", "3"],
-            "the argument '--until-decided' cannot be used with --rounds <N>\n\
-             hint: schedlab run --help",
-        ),
-        (
-            &["run", "--seed", "1", "--seed", "2"],
-            "the argument '--seed <N>' cannot be used multiple times\nhint: schedlab run --help",
-        ),
-        (
-            &["run", "--html", "x"],
-            "unexpected argument '--html' found\nhint: -o page.html: the ending says the format",
-        ),
-        (&["list", "runs", "a", "b"], "unexpected argument 'b' found\nhint: schedlab list --help"),
-    ];
+    let table = r#"
+        reprot => unrecognized subcommand 'reprot' => did you mean `report`?
+        # The commonest slip.
+        run sleep 1 => unexpected argument '1' found => a program of yours stands behind --: schedlab run -- sleep 1
+        # It is a selection's elsewhere.
+        run -n 5 => unexpected argument '-n' found => a program of yours stands behind --: schedlab run -- sleep 1
+        run mine.toml --duration -1s => invalid value '-1s' for '--duration <TIME>': it is negative
+          => schedlab run --help
+        list runs --db -1 => unexpected argument '-1' found => schedlab list --help
+        rum => unrecognized subcommand 'rum' => did you mean `run`?
+        rn => unrecognized subcommand 'rn' => did you mean `run`?
+        kernel --db x => 'kernel' takes a subcommand: get, list, build, compare, rm => schedlab kernel --help
+        run --roundz 3 => unexpected argument '--roundz' found => did you mean `--rounds`?
+        tag => the following required arguments were not provided: <SELECT>, <NAME> => schedlab tag --help
+        run --seed x => invalid value 'x' for '--seed <N>': not a whole number
+          => a number without a sign or a unit, as 3
+        run --warmup 0s -- true => invalid value '0s' for '--warmup <N>': not a whole number
+          => a number without a sign or a unit, as 3
+        try x.patch --seeds 99999999999999999999
+          => invalid value '99999999999999999999' for '--seeds <N>': too large
+          => a smaller number
+        # The cause has a hint of its own.
+        report --margin 2 => invalid value '2' for '--margin <PERCENT>': `2` is not a margin
+          => 2% or throughput=1%, from 0.001% to 100%
+        compare --over host => invalid value 'host' for '--over <WHAT>': none of hosts => did you mean `hosts`?
+        run mine.toml --aa --variant x:nice=1 => the argument '--aa' cannot be used with --variant <VARIANT>
+          => schedlab run --help
+        run --until-decided --rounds 3 => the argument '--until-decided' cannot be used with --rounds <N>
+          => schedlab run --help
+        run --seed 1 --seed 2 => the argument '--seed <N>' cannot be used multiple times => schedlab run --help
+        run --html x => unexpected argument '--html' found => -o page.html: the ending says the format
+        list runs a b => unexpected argument 'b' found => schedlab list --help
+    "#;
     let problem = |words: &[&str]| {
         let words: Vec<OsString> = ["schedlab"].iter().chain(words).map(OsString::from).collect();
         let error = Cli::command().try_get_matches_from(&words).unwrap_err();
         as_problem(&error, &Cli::command(), &words).to_string()
     };
-    for (words, expected) in cases {
-        assert_eq!(problem(words), expected);
+    for (words, expected) in rows(table) {
+        let words: Vec<&str> = words.split(' ').collect();
+        assert_eq!(problem(&words), expected.join("\nhint: "));
     }
     let names = problem(&["--db", "x"]);
     assert!(names.contains(" score, ") && !names.contains("fleet-task"), "{names}");

@@ -1,9 +1,9 @@
 //! Files of rt-app, and the plans that they become.
 
 use super::*;
+use crate::model::testing::rows;
 use crate::model::{Plan, Work};
 use crate::plan;
-use crate::plan::tests::rows;
 
 fn converted(text: &str) -> Plan {
     let made = from_rt_app("dir/app.json", text).unwrap_or_else(|errors| panic!("{errors}"));

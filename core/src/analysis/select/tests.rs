@@ -1,6 +1,7 @@
 //! Tests of the sides: their words, what they mean, and what means nothing.
 
 use super::*;
+use crate::model::testing::rows;
 use crate::model::{EnvironmentHead, Reading, RunCounts};
 
 const DAY_NS: u64 = 86_400_000_000_000;
@@ -269,117 +270,63 @@ fn what_means_nothing_is_refused_with_a_hint() {
     let known = "variant, kernel, machine, plan, backend, tag, title, since, until";
     let dates = "today, yesterday, 10min, 2h, 7d, 2w, 2026-11-01 or 2026-11-01T12:00:00: \
                  schedlab list runs since=7d";
-    let minutes = format!("minutes are `since=10min`, months dates; {dates}");
     let newest = "`last:1` is the newest: schedlab list runs last:10";
     let there = "stored: variant default, batch, short slice; kernel 6.12.1, null, 6.1.7, \
                  6.12.0, 6.1.6; schedlab list runs";
-    for (text, message, hint) in [
-        ("nonesuch", format!("{none} `nonesuch`"), there),
-        ("lst", format!("{none} `lst`"), "did you mean `last`? schedlab list runs"),
-        ("lats:3", format!("{none} `lats:3`"), "did you mean `last:3`? schedlab list runs"),
-        ("tags", format!("{none} `tags`"), there),
-        ("btach", format!("{none} `btach`"), "did you mean `batch`? schedlab list runs"),
-        ("", format!("{none} ``"), there),
-        ("last,", format!("{none} ``"), there),
-        ("z*", format!("{none} `z*`"), there),
-        ("last:0", "`last:0` names no number of plans".to_string(), newest),
-        ("last:", "`last:` names no number of plans".to_string(), newest),
-        ("last:-1", "`last:-1` names no number of plans".to_string(), newest),
-        ("plan=last:x", "`last:x` names no number of plans".to_string(), newest),
-        (
-            "score=last",
-            "`score=last` is a score, and stored plans are wanted".to_string(),
-            "schedlab show 'score=last'",
-        ),
-        (
-            "since=3000-01-01",
-            "`since=3000-01-01` lies in the future".to_string(),
-            "it is 1970-01-06T12:00:00 UTC: schedlab list runs",
-        ),
-        ("since=7", "`since=7` is not a date".to_string(), dates),
-        ("since=10m", "`since=10m` is not a date".to_string(), &minutes),
-        (
-            "variant=btach",
-            "nothing stored is `variant=btach`".to_string(),
-            "did you mean `variant=batch`? schedlab list runs",
-        ),
-        ("since=1d ago", "`since=1d ago` is not a date".to_string(), dates),
-        ("since=9999999999999w", "`since=9999999999999w` is not a date".to_string(), dates),
-        ("until=2026-02-30", "`until=2026-02-30` is not a date".to_string(), dates),
-        (
-            "since=1970-01-02,until=1970-01-02",
-            "`since=1970-01-02,until=1970-01-02` leaves no time: \
-             since 1970-01-02T00:00:00, until 1970-01-02T00:00:00 UTC"
-                .to_string(),
-            "`until` has to be the later one: schedlab list runs",
-        ),
-        (
-            "until=2d,since=1d",
-            "`until=2d,since=1d` leaves no time: \
-             since 1970-01-05T12:00:00, until 1970-01-04T12:00:00 UTC"
-                .to_string(),
-            "`until` has to be the later one: schedlab list runs",
-        ),
-        ("kernel=", "`kernel=` names nothing".to_string(), "schedlab list runs"),
-        (
-            "tag=after",
-            "nothing stored is `tag=after`".to_string(),
-            "stored: tag before; schedlab list runs",
-        ),
-        (
-            "title=six",
-            "nothing stored is `title=six`".to_string(),
-            "stored: title Plan five; schedlab list runs",
-        ),
-        (
-            "backend=nul",
-            "nothing stored is `backend=nul`".to_string(),
-            "did you mean `backend=null`? schedlab list runs",
-        ),
-        ("seed=1", format!("`seed` is none of {known}"), "schedlab list runs"),
-        (
-            "plna=x",
-            format!("`plna` is none of {known}"),
-            "did you mean `plan=x`? schedlab list runs",
-        ),
-        (
-            "kernel=6.99",
-            "nothing stored is `kernel=6.99`".to_string(),
-            "stored: kernel 6.12.1, null, 6.1.7, 6.12.0, 6.1.6; schedlab list runs",
-        ),
-        (
-            "kernel=6.21.0",
-            "nothing stored is `kernel=6.21.0`".to_string(),
-            "did you mean `kernel=6.12.0`? schedlab list runs",
-        ),
-        (
-            "kernel=6.12.0,machine=small",
-            "nothing stored is `kernel=6.12.0,machine=small`".to_string(),
-            "schedlab list runs",
-        ),
-        (
-            "default,batch",
-            "`default,batch` names its variant twice".to_string(),
-            "name it once, or separate sides: schedlab list runs",
-        ),
-        (
-            "kernel=6.1.6,6.1.7",
-            "`kernel=6.1.6,6.1.7` names its kernel twice".to_string(),
-            "name it once, or separate sides: schedlab list runs",
-        ),
-        (
-            "last,plan=last:2",
-            "`last,plan=last:2` names its plans twice".to_string(),
-            "name it once, or separate sides: schedlab list runs",
-        ),
-        (
-            "since=1970-01-02,since=1970-01-03",
-            "`since=1970-01-02,since=1970-01-03` names its since twice".to_string(),
-            "name it once, or separate sides: schedlab list runs",
-        ),
-    ] {
-        assert_eq!(wrong_of(text), (message, hint.to_string()), "{text:?}");
+    let table = r#"
+        nonesuch => NONE `nonesuch` => THERE
+        lst => NONE `lst` => did you mean `last`? schedlab list runs
+        lats:3 => NONE `lats:3` => did you mean `last:3`? schedlab list runs
+        tags => NONE `tags` => THERE
+        btach => NONE `btach` => did you mean `batch`? schedlab list runs
+        last, => NONE `` => THERE
+        z* => NONE `z*` => THERE
+        last:0 => `last:0` names no number of plans => NEWEST
+        last: => `last:` names no number of plans => NEWEST
+        last:-1 => `last:-1` names no number of plans => NEWEST
+        plan=last:x => `last:x` names no number of plans => NEWEST
+        score=last => `score=last` is a score, and stored plans are wanted => schedlab show 'score=last'
+        since=3000-01-01 => `since=3000-01-01` lies in the future => it is 1970-01-06T12:00:00 UTC: schedlab list runs
+        since=7 => `since=7` is not a date => DATES
+        since=10m => `since=10m` is not a date => minutes are `since=10min`, months dates; DATES
+        variant=btach => nothing stored is `variant=btach` => did you mean `variant=batch`? schedlab list runs
+        since=1d ago => `since=1d ago` is not a date => DATES
+        since=9999999999999w => `since=9999999999999w` is not a date => DATES
+        until=2026-02-30 => `until=2026-02-30` is not a date => DATES
+        since=1970-01-02,until=1970-01-02
+          => `since=1970-01-02,until=1970-01-02` leaves no time: since 1970-01-02T00:00:00, until 1970-01-02T00:00:00 UTC
+          => `until` has to be the later one: schedlab list runs
+        until=2d,since=1d
+          => `until=2d,since=1d` leaves no time: since 1970-01-05T12:00:00, until 1970-01-04T12:00:00 UTC
+          => `until` has to be the later one: schedlab list runs
+        kernel= => `kernel=` names nothing => schedlab list runs
+        tag=after => nothing stored is `tag=after` => stored: tag before; schedlab list runs
+        title=six => nothing stored is `title=six` => stored: title Plan five; schedlab list runs
+        backend=nul => nothing stored is `backend=nul` => did you mean `backend=null`? schedlab list runs
+        seed=1 => `seed` is none of KNOWN => schedlab list runs
+        plna=x => `plna` is none of KNOWN => did you mean `plan=x`? schedlab list runs
+        kernel=6.99 => nothing stored is `kernel=6.99`
+          => stored: kernel 6.12.1, null, 6.1.7, 6.12.0, 6.1.6; schedlab list runs
+        kernel=6.21.0 => nothing stored is `kernel=6.21.0` => did you mean `kernel=6.12.0`? schedlab list runs
+        kernel=6.12.0,machine=small => nothing stored is `kernel=6.12.0,machine=small` => schedlab list runs
+        default,batch => `default,batch` names its variant twice
+          => name it once, or separate sides: schedlab list runs
+        kernel=6.1.6,6.1.7 => `kernel=6.1.6,6.1.7` names its kernel twice
+          => name it once, or separate sides: schedlab list runs
+        last,plan=last:2 => `last,plan=last:2` names its plans twice
+          => name it once, or separate sides: schedlab list runs
+        since=1970-01-02,since=1970-01-03 => `since=1970-01-02,since=1970-01-03` names its since twice
+          => name it once, or separate sides: schedlab list runs
+    "#;
+    let words =
+        [("NONE", none), ("THERE", there), ("KNOWN", known), ("DATES", dates), ("NEWEST", newest)];
+    let table =
+        words.iter().fold(table.to_string(), |table, (name, word)| table.replace(name, word));
+    for (text, expected) in rows(&table) {
+        let (message, hint) = wrong_of(&text);
+        assert_eq!([message, hint], expected[..], "{text:?}");
     }
+    assert_eq!(wrong_of(""), (format!("{none} ``"), there.to_string()));
     let late = select(&["since=3000-01-01".to_string()], &heads(), NOW_NS + 7).unwrap_err();
     assert_eq!(late.hint, "it is 1970-01-06T12:00:00 UTC: schedlab list runs");
     let nothing = select(&["last".to_string()], &[], NOW_NS).unwrap_err();

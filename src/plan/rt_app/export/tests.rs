@@ -1,7 +1,7 @@
 //! Plans as files of rt-app, and back; and what has no words there.
 
 use super::*;
-use crate::plan::tests::rows;
+use crate::model::testing::rows;
 use crate::plan::{self, from_rt_app};
 
 fn parsed(text: &str) -> Plan {
