@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
 use crate::home::Home;
-use crate::support::{done, ended, joined, plan_ids, stderr, stdout, wait_for};
+use crate::support::{done, ended, joined, plan_ids, stderr, stdout, wait_for, write_script};
 
 /// Plans of the null backend are `last` only where they are asked for.
 const LAST: &str = "last,backend=null";
@@ -941,9 +941,16 @@ fn what_the_lab_keeps_is_listed_and_removed() {
         let said = home.says(2, &["cache", "rm", "abc", wrong]);
         assert!(said.contains(why), "{said}");
     }
-    assert_eq!(home.ok("cache rm abc"), "removed 1 booted machine, 1.0 MiB\n");
+    // QEMU is asked only for what is stale.
+    let (bin, asked) = (home.at("bin"), home.at("asked"));
+    std::fs::create_dir(&bin).unwrap();
+    write_script(&bin.join("qemu-system-x86_64"), &format!(": >'{}'", asked.display()));
+    let remove = |words: &str| stdout(&ended(home.command(words).env("PATH", &bin), 0));
+    assert_eq!(remove("cache rm abc"), "removed 1 booted machine, 1.0 MiB\n");
+    assert!(!asked.exists());
     assert!(!cache.join("machines/abc1").exists() && cache.join("machines/abd2").exists());
-    let removed = home.ok("cache rm stale results");
+    let removed = remove("cache rm stale results");
+    assert!(asked.exists());
     assert_eq!(removed, "removed 1 booted machine, 0.5 MiB\nremoved 1 result, 0.0 MiB\n");
     let left = ["machines", "results"].map(|of| std::fs::read_dir(cache.join(of)).unwrap().count());
     assert_eq!(left, [3, 3], "files of others");

@@ -60,15 +60,17 @@ pub fn run(args: &CacheArgs) -> Result<(), Failure> {
     }
 }
 
-/// The machines, each with the word for why this schedlab cannot take it, if it cannot.
-fn machines(kept: &Kept) -> Result<Vec<(SavedMachine, Option<&'static str>)>, LabError> {
+/// The machines, each with the word for why this schedlab cannot take it, if it cannot. The word costs two starts of
+/// QEMU, so there is none where nobody asks for it.
+fn machines(
+    kept: &Kept,
+    with_faults: bool,
+) -> Result<Vec<(SavedMachine, Option<&'static str>)>, LabError> {
     let machines = kept.machines()?;
-    if machines.is_empty() {
-        return Ok(Vec::new());
-    }
-    let own = Taker::find()?;
+    let is_needed = with_faults && !machines.is_empty();
+    let own = is_needed.then(Taker::find).transpose()?;
     let with_fault = |machine: SavedMachine| {
-        let fault = fault(&machine, &own);
+        let fault = own.as_ref().and_then(|own| fault(&machine, own));
         (machine, fault)
     };
     Ok(machines.into_iter().map(with_fault).collect())
@@ -101,7 +103,7 @@ fn text_of<'m>(machines: impl IntoIterator<Item = &'m SavedMachine>) -> String {
 }
 
 fn list(kept: &Kept) -> Result<(), Failure> {
-    let machines = machines(kept)?;
+    let machines = machines(kept, true)?;
     let (results, of_results) = kept.results()?;
     let kernels = Cache::open()?.entries()?;
     let of_kernel =
@@ -209,7 +211,7 @@ fn age(machine: &SavedMachine, now: SystemTime) -> String {
 
 /// All words are understood before anything is removed.
 fn remove(kept: &Kept, what: &[String]) -> Result<(), Failure> {
-    let machines = machines(kept)?;
+    let machines = machines(kept, what.iter().any(|word| word == STALE))?;
     let mut chosen: Vec<&SavedMachine> = Vec::new();
     for word in what.iter().filter(|word| *word != RESULTS) {
         let found = machines.iter().filter(|(machine, fault)| match word.as_str() {
