@@ -191,10 +191,13 @@ impl Names {
     pub fn claim(&mut self, name: &str, span: &Span, what: &str, faults: &mut Faults) {
         if !self.0.insert(name.to_string()) {
             let message = format!("a second {what} is named {}", quoted_start(name));
-            let other = toml_text(&format!("{name}-2"));
+            let mut others = (2..).map(|number| format!("{name}-{number}"));
+            let free = others.find(|other| !self.0.contains(other));
+            let free = free.unwrap_or_default();
+            let other = toml_text(&free);
             let option = match what {
                 "variant" if !name.contains(':') => {
-                    format!(" (--variant {})", quoted(&format!("{name}-2:KNOB=VALUE")))
+                    format!(" (--variant {})", quoted(&format!("{free}:KNOB=VALUE")))
                 }
                 _ => String::new(),
             };

@@ -800,6 +800,8 @@ fn hints_name_what_was_meant() {
                  [[workload]]\nuse = \"spin\"\n";
     let expected = "give each variant a name of its own: name = \"a-2\" (--variant a-2:KNOB=VALUE)";
     assert_eq!(hint(twice), expected);
+    let thrice = twice.replacen("[[variant]]", "[[variant]]\nname = \"a-2\"\n[[variant]]", 1);
+    assert!(hint(&thrice).contains("--variant a-3:KNOB=VALUE"), "{}", hint(&thrice));
     let table = r#"
         [measure] | duratoin = "1s" => did you mean `duration`?
         [[variant]] | name = "a" | uclamp_min = "1%" => did you mean `uclamp-min`?

@@ -179,19 +179,22 @@ pub fn analyse(
     Ok(analysis::analyse(plans, &floors, &Question { without_effect, windows, ..question }))
 }
 
-/// The command that compares the named variants without the plan that has them, or else a plan with those before it.
+/// The command that compares the named variants without the plan that has them, or that plan with all of its variants,
+/// or else a plan with those before it.
 fn without_overlap(
     store: &Store,
     plans: &[SampledPlan],
     question: &Question,
 ) -> Result<String, SessionError> {
-    let named = question.sides.iter().filter(|side| side.names_variants());
-    let named: Vec<Selection> = named.cloned().collect();
-    let words = if named.len() > 1 && analysis::overlap(plans, &named).is_none() {
-        let heads = store.plan_heads()?;
-        named.iter().map(|side| quoted(&side.words(&heads))).collect()
-    } else {
-        ["last", "--against", "last:10"].map(String::from).to_vec()
+    let (named, whole): (Vec<Selection>, Vec<Selection>) =
+        question.sides.iter().cloned().partition(Selection::names_variants);
+    let heads = store.plan_heads()?;
+    let words = |sides: &[Selection]| sides.iter().map(|of| quoted(&of.words(&heads))).collect();
+    let words: Vec<String> = match (named.as_slice(), whole.as_slice()) {
+        ([_, _, ..], _) if analysis::overlap(plans, &named).is_none() => words(&named),
+        // A plan alone is compared by its variants, the named one among them.
+        ([_], [plan]) if plan.plans.len() == 1 => words(&whole),
+        _ => ["last", "--against", "last:10"].map(String::from).to_vec(),
     };
     Ok(format!("schedlab compare {}{}", words.join(" "), question.store))
 }
