@@ -8,6 +8,7 @@ use crate::sys::clock;
 use crate::workload;
 
 use super::backends::{self, entry};
+use super::execute::check_question;
 use super::metrics::Added;
 use super::prepared::{Prepared, set_rounds};
 use super::request::{MeasureRequest, PlanSource, Request};
@@ -142,12 +143,42 @@ fn has_guests_of(kept: &dyn Backend, lab: &Lab) -> bool {
     kept.guests().is_some_and(|(own, _)| Lab { seeds: lab.seeds, ..own } == *lab)
 }
 
+/// Fails where what is asked is wrong, before the machine is waited for, which another run may hold.
+fn check_asked(request: &Request, text: &PlanText) -> Result<(), SessionError> {
+    let Planned { environment, plan, cells, .. } = planned(request, text, false, None)?;
+    let started = begin_plan(request, text, (environment, plan, cells));
+    check_question(request, request.db.open_read_only().ok().as_ref(), &started)
+}
+
+fn begin_plan(
+    request: &Request,
+    text: &PlanText,
+    (environment, plan, cells): (Environment, Plan, Vec<Cell>),
+) -> PlanStarted {
+    let started_unix_ns = clock::unix_ns();
+    PlanStarted {
+        schema: EVENT_SCHEMA,
+        id: running::execution_id(started_unix_ns),
+        backend: request.backend().to_string(),
+        started_unix_ns,
+        source: text.text.clone(),
+        plan,
+        cells,
+        judged: request.judged.clone(),
+        sharding: None,
+        environment,
+    }
+}
+
 /// A plan that was not begun. A `kept` lab serves it if its guests are the plan's.
 pub(super) fn prepare_new(
     request: Request,
     kept: Option<Box<dyn Backend>>,
 ) -> Result<Prepared, SessionError> {
     let text = plan_text(&request)?;
+    if !request.dry_run && entry(request.backend())?.capabilities.touches_machine {
+        check_asked(&request, &text)?;
+    }
     let Planned { backend, mut environment, plan, cells } =
         planned(&request, &text, !request.dry_run, kept)?;
     backends::guest_lab(&*backend, &request.db);
@@ -157,19 +188,7 @@ pub(super) fn prepare_new(
     if !request.dry_run && cells.iter().any(workload::is_timed) {
         environment.calibration = backend.calibrate();
     }
-    let started_unix_ns = clock::unix_ns();
-    let mut started = PlanStarted {
-        schema: EVENT_SCHEMA,
-        id: running::execution_id(started_unix_ns),
-        backend: request.backend().to_string(),
-        started_unix_ns,
-        source: text.text,
-        plan,
-        cells,
-        judged: request.judged.clone(),
-        sharding: None,
-        environment,
-    };
+    let mut started = begin_plan(&request, &text, (environment, plan, cells));
     if let Some(shard) = request.shard {
         shards::divide(&mut started, shard, entry(request.backend())?.capabilities.guests)?;
     }
