@@ -83,8 +83,38 @@ pub fn run(args: &CaptureArgs) -> Result<(), Failure> {
     ended.then(args.finish(&source, file, &asked), Ok(()))
 }
 
+/// Whether a plan there would replace something. An open file of a process, as /dev/stdout is, is written to and not
+/// replaced.
+fn has_text(path: &Path) -> bool {
+    let meant = replace::meant(path).ok().flatten();
+    let size =
+        |path: PathBuf| fs::metadata(path).ok().filter(Metadata::is_file).map(|found| found.len());
+    meant.and_then(size).is_some_and(|bytes| bytes > 0)
+}
+
+/// The first name beside `path` that is free: `web-2.toml`.
+fn free_name_beside(path: &Path) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let end = path.extension().map_or(String::new(), |end| format!(".{}", end.to_string_lossy()));
+    let mut names = (2..).map(|number| path.with_file_name(format!("{stem}-{number}{end}")));
+    names.find(|other| fs::symlink_metadata(other).is_err()).unwrap_or_default()
+}
+
 fn begin(path: &Path) -> Result<NewFile, Failure> {
     Ok(NewFile::begin(path).map_err(|error| SessionError::unwritten(path, &error))?)
+}
+
+/// Keeps a capture whose file another program wrote meanwhile: its load may not come again.
+fn keep_beside(path: &Path, captured: &Captured) -> Result<(), Failure> {
+    let other = free_name_beside(path);
+    write_whole(&other, begin(&other)?, captured)?;
+    let text = format!(
+        "{} was written meanwhile, and is not replaced: this capture is in {}",
+        clean_path(path),
+        clean_path(&other)
+    );
+    let run = format!("schedlab run {}", quoted(&other.to_string_lossy()));
+    Err(Failure::usage(text, run))
 }
 
 fn write_whole(path: &Path, mut file: NewFile, captured: &Captured) -> Result<(), Failure> {
@@ -164,12 +194,7 @@ impl CaptureArgs {
     /// The file of `-o`. The load of another time may not come again, nor what somebody wrote into the plan.
     fn file(&self) -> Result<Option<NewFile>, Failure> {
         let Some(path) = &self.output else { return Ok(None) };
-        // An open file of a process, as /dev/stdout is, is written to and not replaced.
-        let meant = replace::meant(path).ok().flatten();
-        let size = |path: PathBuf| {
-            fs::metadata(path).ok().filter(Metadata::is_file).map(|found| found.len())
-        };
-        if meant.and_then(size).is_some_and(|bytes| bytes > 0) {
+        if has_text(path) {
             let text = format!("{} is there already", clean_path(path));
             let hint = format!(
                 "name another file, or remove this one: rm {}",
@@ -188,6 +213,9 @@ impl CaptureArgs {
         asked: &AtomicBool,
     ) -> Result<(), Failure> {
         let captured = source.plan(self.names, &[])?;
+        if let Some(path) = self.output.as_ref().filter(|path| has_text(path)) {
+            return keep_beside(path, &captured);
+        }
         self.write(&captured, file)?;
         self.say(&captured, &source.said);
         match &self.output {
@@ -333,6 +361,25 @@ fn settings_of(tid: i32, (slice_ns, cpus): &(Option<u64>, Option<CpuSet>)) -> Se
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_capture_whose_file_another_one_wrote_meanwhile_is_kept_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("web.toml");
+        assert!(!has_text(&path));
+        for name in ["web.toml", "web-2.toml"] {
+            std::fs::write(folder.path().join(name), name).unwrap();
+        }
+        assert!(has_text(&path));
+        let captured = Captured { text: "own".to_string(), roles: Vec::new(), window_ns: 0 };
+        let said = keep_beside(&path, &captured).unwrap_err().to_string();
+        assert!(said.contains("web-3.toml") && said.contains("hint: schedlab run "), "{said}");
+        let text = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+        assert_eq!(
+            ["web.toml", "web-2.toml", "web-3.toml"].map(text),
+            ["web.toml", "web-2.toml", "own"]
+        );
+    }
 
     #[test]
     fn a_longer_time_is_asked_for_where_it_would_be_used() {
