@@ -69,6 +69,12 @@ pub enum ExecError {
     SlowSwitch { took_ns: u64, washout_ns: u64 },
     #[error("{worker} no longer has its variant's `{knob}`: something else has changed it")]
     KnobChanged { knob: &'static str, worker: String },
+    #[error(
+        "the system's base slice changed from {} to {} in mid-run: all threads without a slice of their own have it",
+        show_duration(*.from_ns),
+        show_duration(*.to_ns)
+    )]
+    BaseSliceChanged { from_ns: u64, to_ns: u64 },
     #[error("these variants cannot take turns")]
     NoTurns,
     #[error("a thread that was woken did not run within {}", show_duration(*.limit_ns))]
@@ -171,6 +177,9 @@ impl Advice for ExecError {
             ExecError::Switch(missing) | ExecError::Change { missing, .. } => Some(&missing.hint),
             ExecError::SlowSwitch { .. } => Some("longer `turns`, or fewer workers"),
             ExecError::KnobChanged { .. } => Some("measure this workload without `turns`"),
+            ExecError::BaseSliceChanged { .. } => {
+                Some("measure again while nothing writes /sys/kernel/debug/sched/base_slice_ns")
+            }
             ExecError::Undo(error) => return error.hint(),
             _ => None,
         };

@@ -188,8 +188,14 @@ impl<'g> TurnSection<'g> {
             track.wall_ns += wall_ns;
             track.cpu_ns += cpu_ns(member)?.saturating_sub(track.cpu_before_ns);
             track.peak_ns = track.peak_ns.max(member.slot.take_peak_ns());
-            if let Some(knob) = variant::changed_knob(&track.attr, &attr_of(member)?) {
-                return Err(ExecError::KnobChanged { knob, worker: self.group.describe(member) });
+            let now = attr_of(member)?;
+            if let Some(knob) = variant::changed_knob(&track.attr, &now) {
+                let (from_ns, to_ns) = (track.attr.runtime_ns, now.runtime_ns);
+                let is_own = knob != SLICE || self.settings[variant][member.set].names(SLICE);
+                return Err(match !is_own && base_slice_ns() == Some(to_ns) {
+                    true => ExecError::BaseSliceChanged { from_ns, to_ns },
+                    false => ExecError::KnobChanged { knob, worker: self.group.describe(member) },
+                });
             }
         }
         Ok(())
@@ -383,6 +389,19 @@ impl InTurns {
     }
 }
 
+/// The knob of slices.
+const SLICE: &str = "slice";
+
+/// The slice that a thread without one of its own has by now: a new thread shows it.
+fn base_slice_ns() -> Option<u64> {
+    let ordinary = || {
+        sched::set_attr(sched::own_tid(), &Attr::default()).ok()?;
+        sched::attr(sched::own_tid()).ok()
+    };
+    let shown = std::thread::Builder::new().spawn(ordinary).ok()?.join();
+    shown.ok().flatten().map(|attr| attr.runtime_ns)
+}
+
 fn attr_of(member: &Member) -> Result<Attr, ExecError> {
     let tid = member.slot.tid();
     sched::attr(tid).map_err(|_| ExecError::WorkerGone { index: member.index, tid })
@@ -434,6 +453,19 @@ fn not_divided() -> TaskStats {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_new_thread_shows_the_base_slice_whatever_its_maker_has() {
+        std::thread::spawn(|| {
+            let usual_ns = base_slice_ns();
+            let own = Attr { runtime_ns: 7_000_000, ..Attr::default() };
+            sched::set_attr(sched::own_tid(), &own).unwrap();
+            assert_eq!(base_slice_ns(), usual_ns);
+            assert_ne!(usual_ns, Some(own.runtime_ns));
+        })
+        .join()
+        .unwrap();
+    }
 
     #[test]
     fn blocks_that_lose_time_are_counted() {

@@ -5,6 +5,7 @@
 //! one does not name is as in a thread without settings. They end with the worker.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use crate::model::{KnobReading, Value};
 use crate::sys::sched::{self, Attr, Policy};
@@ -65,8 +66,26 @@ impl LiveSettings {
         }
         sched::set_attr(tid, &self.attr).map_err(|error| {
             let now = sched::attr(tid).unwrap_or_default();
-            self.wishes.attr_refused(&now, &error)
+            self.clamp_stays(&error).unwrap_or_else(|| self.wishes.attr_refused(&now, &error))
         })
+    }
+
+    /// The error of a kernel that cannot take a clamp back.
+    fn clamp_stays(&self, error: &io::Error) -> Option<Missing> {
+        let Attr { util_min, util_max, .. } = self.attr;
+        let is_it =
+            error.raw_os_error() == Some(libc::EINVAL) && [util_min, util_max].contains(&NO_CLAMP);
+        let knob = if util_min == NO_CLAMP { "uclamp-min" } else { "uclamp-max" };
+        is_it.then(|| Missing {
+            knob: knob.to_string(),
+            message: "this kernel takes no clamp back from a running thread, as Linux does from 5.11 on (EINVAL)".to_string(),
+            hint: "give each variant both clamps, or leave out `turns`, or boot a newer kernel".to_string(),
+        })
+    }
+
+    /// Whether the variant or the set has a value of its own for this knob.
+    pub fn names(&self, knob: &str) -> bool {
+        self.knobs.contains_key(knob)
     }
 
     /// Moves thread `tid` to the CPUs of its affinity, if it has one.
@@ -128,6 +147,20 @@ mod tests {
             body(tid_out.recv().unwrap());
             drop(end_in);
         });
+    }
+
+    /// Linux 5.3 to 5.10.
+    #[test]
+    fn a_kernel_that_takes_no_clamp_back_is_named() {
+        let own = knobs(&[("uclamp-max", "50%")]);
+        let live = LiveSettings::new(&own, [&own].into_iter()).unwrap();
+        let refused = |number| live.clamp_stays(&io::Error::from_raw_os_error(number));
+        let missing = refused(libc::EINVAL).unwrap();
+        assert!(missing.knob == "uclamp-min" && missing.message.contains("5.11"), "{missing:?}");
+        assert!(refused(libc::EPERM).is_none());
+        let both = knobs(&[("uclamp-min", "0%"), ("uclamp-max", "50%")]);
+        let live = LiveSettings::new(&both, [&both].into_iter()).unwrap();
+        assert!(live.clamp_stays(&io::Error::from_raw_os_error(libc::EINVAL)).is_none());
     }
 
     #[test]
