@@ -11,7 +11,7 @@ use clap::Args;
 use crate::backend::Mode;
 use crate::backend::lab::kernel::{self, Kernel, Setting};
 use crate::hunt::{Case, Generator, Machine, Place, Reached, Target, plan_text, size};
-use crate::model::{Coverage, clean, duration_ns, quoted, show_duration};
+use crate::model::{Coverage, clean, clean_path, duration_ns, quoted, show_duration};
 use crate::session::{
     LabRequest, PlanText, Problem, SessionError, WatchRequest, WatchedRun, Watcher,
 };
@@ -19,7 +19,7 @@ use crate::variant::SCHEDULER_FORM;
 use crate::variant::scx::{self, Scheduler};
 
 use super::hunt_differ::{Compared, Hit};
-use super::hunt_run::{Distances, Fault, distances, make, print, until, watcher};
+use super::hunt_run::{Distances, Fault, act_once_set, distances, make, print, until, watcher};
 use super::hunt_store::{Progress, hold};
 use super::status_line::StatusLine;
 use super::{Failure, catch_termination, hunt_confirm, terminal};
@@ -159,8 +159,19 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
         line: StatusLine::new(),
         tried: 0,
     };
-    let ended = hunt.hunt();
+    let ended = announce_end(&stop, &hunt.output.clone(), || hunt.hunt());
     hunt.sum_up(ended)
+}
+
+/// Hunts, and says as soon as `stop` is set that it ends: runs that have begun may take seconds to.
+fn announce_end<T>(stop: &AtomicBool, folder: &Path, hunt: impl FnOnce() -> T) -> T {
+    let said = || {
+        StatusLine::new().lasting(&format!(
+            "interrupted: this ends as soon as what has begun does; the cases of {} stay, as small as they are by now",
+            clean_path(folder)
+        ));
+    };
+    act_once_set(stop, said, hunt)
 }
 
 /// How far hunts into the folder are, and the scenarios of those that this one goes on with.

@@ -52,6 +52,26 @@ pub fn until<T>(
     })
 }
 
+/// Runs something, and does another thing once as soon as `flag` is set.
+pub fn act_once_set<T>(
+    flag: &AtomicBool,
+    then: impl FnOnce() + Send,
+    run: impl FnOnce() -> T,
+) -> T {
+    let (running, ended) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            while ended.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                if flag.load(Relaxed) {
+                    return then();
+                }
+            }
+        });
+        let _running = running;
+        run()
+    })
+}
+
 /// Runs plans of hunts, and says what is waited for.
 pub fn watcher() -> Watcher {
     Watcher::new(|news, started| {
@@ -311,6 +331,18 @@ pub fn make(folder: &Path) -> Result<(), Failure> {
 mod tests {
     use super::*;
     use crate::model::{Reading, RunResult};
+
+    #[test]
+    fn what_follows_a_flag_happens_while_the_work_goes_on() {
+        let (flag, (said, heard)) = (AtomicBool::new(false), mpsc::channel());
+        let say = move || said.send(()).unwrap();
+        let heard = act_once_set(&flag, say, || {
+            flag.store(true, Relaxed);
+            heard.recv_timeout(Duration::from_secs(60))
+        });
+        assert_eq!(heard, Ok(()));
+        act_once_set(&AtomicBool::new(false), || panic!("the flag was not set"), || ());
+    }
 
     #[test]
     fn a_plan_ends_at_its_moment_and_when_the_hunt_is_stopped() {
