@@ -2,8 +2,10 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use unicode_width::UnicodeWidthStr;
+
 use crate::model::clean_lines;
-use crate::report::{Options, shortened};
+use crate::report::{Options, shortened, wrap};
 use crate::sys::{input, terminal_columns, tty};
 
 /// Columns when nothing says how many there are: what a mail takes.
@@ -50,7 +52,21 @@ pub fn is_unicode() -> bool {
 /// what is being measured goes on.
 /// Whatever the text names, from files, stores and guests, the terminal shows it and does not obey it.
 pub fn message(text: &str) {
-    _ = writeln!(io::stderr(), "{}", clean_lines(text));
+    let columns = tty::size(&io::stderr()).map(|[columns, _]| columns.into()).ok();
+    _ = writeln!(io::stderr(), "{}", wrapped(&clean_lines(text), columns));
+}
+
+/// The lines of a message in so many columns. A line with a command stays whole: the terminal breaks it, and it can be
+/// pasted.
+fn wrapped(text: &str, columns: Option<usize>) -> String {
+    let Some(columns) = columns.filter(|columns| *columns > 0) else { return text.to_string() };
+    let has_command = |line: &str| line.starts_with("hint: ") || line.contains("schedlab ");
+    let lines =
+        text.split('\n').flat_map(|line| match line.width() > columns && !has_command(line) {
+            true => wrap(line, columns),
+            false => vec![line.to_string()],
+        });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Replaces the line of standard error in which the cursor is; for terminals that redraw.
@@ -70,6 +86,15 @@ pub fn agrees(question: &str) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_is_as_wide_as_its_terminal_and_a_command_stays_whole() {
+        let text = "error: a text that is long\nhint: schedlab run --backend lab";
+        let expected = "error: a text that\nis long\nhint: schedlab run --backend lab";
+        assert_eq!(wrapped(text, Some(20)), expected);
+        assert_eq!(wrapped(text, None), text);
+        assert_eq!(wrapped("see: schedlab help topics", Some(9)), "see: schedlab help topics");
+    }
 
     #[test]
     fn the_width_comes_from_columns_then_the_terminal() {

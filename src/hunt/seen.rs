@@ -284,7 +284,7 @@ impl Seen {
         longest.unwrap_or_default()
     }
 
-    /// `2 tasks of the third set on CPUs 0-3, 1 task of set `one` on CPU 0`: how many of `tasks` each set has.
+    /// `2 tasks of the third set on CPUs 0-3 and 1 task of set `one` on CPU 0`: how many of `tasks` each set has.
     pub fn describe(&self, tasks: &[usize]) -> String {
         let sets = self.work.sets.iter().enumerate().filter_map(|(at, set)| {
             let own: Vec<&usize> =
@@ -295,7 +295,11 @@ impl Seen {
             let set = set_words(set_name(&set.name));
             Some(format!("{} {tasks} of {set} on {which} {cpus}", own.len()))
         });
-        sets.collect::<Vec<_>>().join(", ")
+        let sets: Vec<String> = sets.collect();
+        match sets.split_last() {
+            Some((last, others @ [_, ..])) => format!("{} and {last}", others.join(", ")),
+            _ => sets.concat(),
+        }
     }
 }
 
@@ -407,7 +411,7 @@ mod tests {
         assert_eq!(
             seen.describe(&[0, 1, 2, 3, 4]),
             "1 task of the first set on CPU 0, 2 tasks of set `one` on CPUs 0-1, \
-             1 task of the third set on CPU 1, 1 task of set `set9` on CPU 0"
+             1 task of the third set on CPU 1 and 1 task of set `set9` on CPU 0"
         );
     }
 

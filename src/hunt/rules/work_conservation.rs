@@ -125,7 +125,7 @@ fn waiting_words(seen: &Seen, found: &Judgement, idle: &[u32]) -> String {
         .filter(|task| may_run(task) > 0)
         .partition(|task| may_run(task) == idle.len());
     if !certain.is_empty() {
-        return format!("{}, which may run there", wait(seen, &certain));
+        return format!("{} and may run there", wait(seen, &certain));
     }
     let movers: Vec<usize> = others.into_iter().filter(|task| may_run(task) > 0).collect();
     let possible = (!possible.is_empty())
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!((found.distance, found.figure), (3.6, 1.0));
         assert_eq!(
             text,
-            "for 1.8 s CPU 1 idles while 1 task of set `one` on CPUs 1,3 waits, which may run there"
+            "for 1.8 s CPU 1 idles while 1 task of set `one` on CPUs 1,3 waits and may run there"
         );
         let (found, _) = judge(&[[idle; 4].as_slice(), &[busy], &[idle; 4]].concat()).unwrap();
         assert_eq!((found.distance, found.from_ns), (0.8, 0), "never for long");
@@ -180,7 +180,7 @@ mod tests {
         let seen = seen(4, &sets, &[[60, 50, 100, 90]; 10]);
         let found = WorkConservation.judge(&seen).unwrap();
         let text = WorkConservation.explain(&seen, &found);
-        let waits = "1 of CPUs 1,2,3 idles while 1 task of set `held` on CPU 0, 1 task of set `some` on CPUs 0,3 wait: \
+        let waits = "1 of CPUs 1,2,3 idles while 1 task of set `held` on CPU 0 and 1 task of set `some` on CPUs 0,3 wait: \
                      1 task of set `some` on CPUs 0,3 may run on one of these, \
                      or one of 2 tasks of set `free` on CPUs 0-3 may move there and leave its CPU";
         assert!(text.ends_with(waits), "{text}");
