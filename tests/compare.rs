@@ -367,6 +367,8 @@ fn variants_plans_and_dates_are_compared() {
     let said = home.says(2, format!("compare plan={new} plain other"));
     let hint = format!("hint: schedlab compare plan={new},variant=plain plan={new},variant=other");
     assert!(said.contains("runs in common") && said.contains(&hint), "{said}");
+    let said = home.says(2, format!("compare plan={new} other"));
+    assert!(said.ends_with(&format!("hint: schedlab compare plan={new}\n")), "{said}");
     let two = json(&[old, new]);
     assert_eq!(sides(&two), [side(old, &[old]), side(new, &[new])]);
     assert_eq!(analysis(&two)["method"]["pairing"], "none");
@@ -658,6 +660,11 @@ fn what_was_decided_or_ran_out_of_time_does_not_go_on() {
         assert!(joined(&listed).ends_with(" 15 decided"), "{listed}");
         assert!(home.ok(&["export"]).contains("\"ends\":["));
     }
+    // Rounds that are added to an interrupted plan follow those that it has.
+    let stopped = imported(&begun);
+    let id = stopped.ids().remove(0);
+    stopped.ok(&["run", "--resume", &id, "--quiet", "--rounds", "+20"]);
+    assert!(stopped.ok(&["export"]).contains("\"ends\":["));
     // A plan of fixed rounds has spent its error rate.
     let fixed = Home::new();
     fixed.null("./two.toml", &["--quiet"]);

@@ -404,7 +404,7 @@ fn rounds(analysis: &Analysis, sides: usize) -> Option<(String, Option<String>)>
     });
     // Where a plan had them, values are missing: no number of rounds helps.
     let had = |needed: &Needed| match (needed, analysis.plans.as_slice()) {
-        (Needed::AtLeast(rounds), [plan]) => *rounds <= plan.rounds_done,
+        (Needed::AtLeast(rounds), [plan]) => *rounds <= plan.rounds_that_count(),
         _ => false,
     };
     let (all, is_bounded): (Vec<Needed>, Vec<bool>) = all.unzip();

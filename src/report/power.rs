@@ -6,7 +6,7 @@ use super::Options;
 use super::layout::{Align, Page, Table, Tone, clean};
 use super::numbers::{counted, percent};
 use super::phrases::{self, floor_percent};
-use crate::analysis::{LengthAdvice, MetricPower, NotKnown, Power, RunLength, WorkPower};
+use crate::analysis::{Flaws, LengthAdvice, MetricPower, NotKnown, Power, RunLength, WorkPower};
 use crate::model::show_duration;
 use crate::stats::Rounds;
 
@@ -210,7 +210,23 @@ fn notes(power: &Power, again: &str) -> Vec<String> {
             (counted(power.works.len(), "work"), if missing == 1 { "is" } else { "are" });
         notes.push(format!("{missing} of {works} {verb} not known, and in no number below"));
     }
+    notes.extend(power.works.iter().filter_map(flaws));
     notes
+}
+
+/// Describes what is wrong with the stored runs of a work.
+fn flaws(work: &WorkPower) -> Option<String> {
+    let Flaws { runs, kept_spoilt, spoilt, failed } = work.flaws;
+    let all = counted(runs + spoilt + failed, "stored run");
+    let parts = [
+        (kept_spoilt, "count though load from outside or steal spoilt them"),
+        (spoilt, "are left out, since load from outside or steal spoilt them"),
+        (failed, "failed"),
+    ];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts.map(|(count, what)| format!("{count} {what}")).collect();
+    let text = format!("{}: of {all}, {}", clean(&work.label), parts.join(", "));
+    (!parts.is_empty()).then_some(text)
 }
 
 /// The command that measures the noise of the plan.

@@ -259,7 +259,7 @@ impl Finished {
             let is_here = plan.lab.is_some() && request.fleet.is_none();
             plan.simulated_ns = is_here.then_some(took.as_nanos() as u64);
         }
-        if analysis.plan().is_none_or(|plan| plan.rounds_done == 0) {
+        if analysis.sides.iter().all(|side| side.runs == 0) {
             // It will not be stored.
             analysis.command.clear();
         }

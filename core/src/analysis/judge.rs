@@ -190,7 +190,7 @@ const LAB_SLOWDOWN: u64 = 7;
 impl PlanFacts {
     fn from_plan(plan: &SampledPlan) -> PlanFacts {
         let took_ns = (!plan.runs.is_empty()).then(|| took_ns(plan));
-        let rounds: BTreeSet<u32> = plan.runs.iter().map(|run| run.key.round).collect();
+        let [rounds, failed] = plan.rounds();
         PlanFacts {
             id: plan.id.clone(),
             title: plan.plan.title.clone(),
@@ -207,6 +207,7 @@ impl PlanFacts {
             lab: plan.has_guests().then(|| plan.plan.lab.clone()),
             in_lab_ns: in_lab_ns(plan),
             rounds_done: rounds.len() as u32,
+            rounds_failed: failed.len() as u32,
             environments: plan.environments.clone(),
         }
     }
@@ -373,7 +374,7 @@ fn looks(plans: &[SampledPlan], pairing: Pairing, rounds_done: Option<u32>) -> O
     if pairing != Pairing::WithinRounds || !plan.plan.measure.until_decided {
         return None;
     }
-    let all = plan.runs.iter().map(|run| run.key.round + 1).max().unwrap_or(0);
+    let all = plan.rounds()[0].last().map_or(0, |last| last + 1);
     // An end that the verdicts made leaves the last look nothing to spend.
     let has_ended =
         rounds_done.is_none() && matches!(plan.ended, Some(PlanEnd::Complete | PlanEnd::Budget));

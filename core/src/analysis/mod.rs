@@ -63,7 +63,7 @@ pub use metrics::{Measured, metric_matches, takes_metric};
 pub use notes::{Difference, NoValue, Note, Pooled, Severity, UselessKnob};
 pub use picture::{LatencyPicture, Pictures, SideLatency, SideTimeline, WorkPictures};
 pub use pictures::PictureBuilder;
-pub use power::{MetricPower, NotKnown, Power, WorkPower, power, round_ns};
+pub use power::{Flaws, MetricPower, NotKnown, Power, WorkPower, power, round_ns};
 pub use priority::SchedPriority;
 pub use question::{Question, RunWindows, TAIL_MARGIN, WithoutEffect};
 pub use run_length::{LengthAdvice, RunLength};
@@ -129,8 +129,10 @@ pub struct PlanFacts {
     /// The longest time that the same plan is expected to take in the lab; `None` where that says nothing more.
     #[serde(skip)]
     pub in_lab_ns: Option<u64>,
-    /// Rounds of which some run was measured.
+    /// Rounds of which some run was measured or failed.
     pub rounds_done: u32,
+    /// Those of them in which a run failed.
+    pub rounds_failed: u32,
     pub environments: Vec<Environment>,
 }
 
@@ -140,6 +142,13 @@ impl PlanFacts {
     pub fn measured_again(&self) -> u32 {
         let Measure { rounds, until_decided, .. } = self.measure;
         if until_decided { 0 } else { self.rounds_done.saturating_sub(rounds) }
+    }
+
+    /// The rounds of the kind in which [`crate::stats::Rounds`] count: looks are after rounds whatever became of their
+    /// runs, other numbers are of rounds with values.
+    pub fn rounds_that_count(&self) -> u32 {
+        let failed = if self.measure.until_decided { 0 } else { self.rounds_failed };
+        self.rounds_done.saturating_sub(failed)
     }
 }
 

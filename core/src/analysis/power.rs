@@ -81,8 +81,31 @@ pub struct WorkPower {
     pub by_differences: BTreeSet<(String, String)>,
     /// Sets and metrics of which no spread is known since runs have no value of them, each with the reason of one run.
     pub without_values: BTreeMap<(String, String), String>,
+    pub flaws: Flaws,
     /// The advice on the length of its runs; `None` in the lab, and where nothing is known.
     pub run_length: Option<LengthAdvice>,
+}
+
+/// The stored runs of a work, and how many of them something is wrong with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Flaws {
+    pub runs: usize,
+    /// Runs of spoilt rounds, which count since most rounds were spoilt.
+    pub kept_spoilt: usize,
+    /// Those that are left out.
+    pub spoilt: usize,
+    pub failed: usize,
+}
+
+impl Flaws {
+    fn add(&mut self, work: &WorkSamples) {
+        for values in work.sides.iter().flatten() {
+            self.runs += values.runs;
+            self.kept_spoilt += values.kept_spoilt;
+            self.spoilt += values.spoilt;
+        }
+        self.failed += work.failed.iter().sum::<usize>();
+    }
 }
 
 /// One metric of one worker set.
@@ -150,7 +173,7 @@ pub fn power(
     let works: Vec<(WorkKey, Spreads)> =
         asked.map(|key| (key, spreads(&key, &known, question))).collect();
     let counts = || {
-        works.iter().filter_map(|(_, Spreads { metrics, by_differences, without_values })| {
+        works.iter().filter_map(|(_, Spreads { metrics, by_differences, without_values, .. })| {
             Some(metrics.as_ref().ok()?.len() + by_differences.len() + without_values.len())
         })
     };
@@ -175,7 +198,7 @@ pub fn power(
     let planned_rounds = if until_decided && !is_exact { rounds } else { planned_rounds };
     let finds = smallest(&unit, rounds);
     let works = works.into_iter().map(|(key, spreads)| {
-        let Spreads { metrics, by_differences, without_values } = spreads;
+        let Spreads { metrics, by_differences, without_values, flaws } = spreads;
         let label = key.label();
         let run_length = metrics.as_ref().ok().and_then(|_| advice(&key, &known, question));
         let row = |Metric { set, kind, scatter }| {
@@ -195,7 +218,7 @@ pub fn power(
             }
         };
         let rows = metrics.map(|metrics| metrics.into_iter().map(row).collect());
-        WorkPower { rows, label, by_differences, without_values, run_length }
+        WorkPower { rows, label, by_differences, without_values, flaws, run_length }
     });
     Power {
         difference,
@@ -314,6 +337,7 @@ struct Spreads<'a> {
     metrics: Result<Vec<Metric<'a>>, NotKnown>,
     by_differences: BTreeSet<(String, String)>,
     without_values: BTreeMap<(String, String), String>,
+    flaws: Flaws,
 }
 
 /// The spreads of the metrics of one work that would be judged, in the order of the runs.
@@ -324,11 +348,12 @@ fn spreads<'a>(
 ) -> Spreads<'a> {
     let (mut found, mut by_differences) = (Vec::new(), BTreeSet::new());
     let mut without_values = BTreeMap::new();
-    let mut differs = None;
+    let (mut differs, mut flaws) = (None, Flaws::default());
     let works = known.iter().flat_map(|(plan, works)| works.iter().map(move |work| (plan, work)));
     for (plan, work) in works {
         match key.difference(&work.key) {
             None => {
+                flaws.add(work);
                 let place = |of: &Metric<'a>| (of.set, of.kind.name.as_str());
                 for metric in of_work(work, question) {
                     let own = (place(&metric), (plan.plan.aa, metric));
@@ -354,7 +379,7 @@ fn spreads<'a>(
     });
     if found.is_empty() && by_differences.is_empty() && without_values.is_empty() {
         let why = differs.map_or(NotKnown::NotStored, NotKnown::OtherWork);
-        return Spreads { metrics: Err(why), by_differences, without_values };
+        return Spreads { metrics: Err(why), by_differences, without_values, flaws };
     }
     let metrics = grouped(found).into_iter().filter_map(|(_, plans)| {
         let [aa, others] = [true, false].map(|aa| {
@@ -373,7 +398,7 @@ fn spreads<'a>(
     } else {
         Ok(metrics)
     };
-    Spreads { metrics, by_differences, without_values }
+    Spreads { metrics, by_differences, without_values, flaws }
 }
 
 /// Whether all of its runs were exact ones of the lab.

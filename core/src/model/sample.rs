@@ -1,7 +1,7 @@
 //! The part of a stored plan that the analysis reads: the values of its metrics, without histograms and windows,
 //! and whatever a reader of the values has to know about the runs. Plain data.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::{
@@ -233,6 +233,15 @@ impl SampledPlan {
         let measured = self.runs.iter().map(|run| run.key);
         let there = measured.chain(self.unmeasured.iter().map(|run| run.key));
         sharding.division(&self.plan).missing(there)
+    }
+
+    /// The rounds that have a run, measured or failed, and those with a failed one: a cell that cannot run here has
+    /// none.
+    pub fn rounds(&self) -> [BTreeSet<u32>; 2] {
+        let failed = self.unmeasured.iter().filter(|run| !run.is_skipped);
+        let failed: BTreeSet<u32> = failed.map(|run| run.key.round).collect();
+        let measured = self.runs.iter().map(|run| run.key.round);
+        [measured.chain(failed.iter().copied()).collect(), failed]
     }
 
     /// The runs that are there and those that there were, where some are gone: it ended complete, after a number of

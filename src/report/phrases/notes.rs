@@ -203,14 +203,14 @@ fn remark(analysis: &Analysis, note: &Note) -> String {
         }
         Note::SpoiltRounds { works } => format!(
             "rounds that load from outside or steal spoilt are left out, all variants of them: {}{}",
-            of_works(works),
+            of_works(analysis, works),
             measured_again(analysis)
         ),
         Note::AllSpoilt { works } => format!(
             "load from outside or steal spoilt most rounds, {}: {}{}; quiet the machine and measure \
              again: schedlab doctor",
             why_all_count(analysis),
-            of_works(works),
+            of_works(analysis, works),
             measured_again(analysis)
         ),
         Note::Knob { side, mismatch, runs, of } => {
@@ -429,9 +429,12 @@ fn calibration(note: &Note) -> String {
     }
 }
 
-/// `web threads=4 (3 of 9)`.
-fn of_works(works: &[(String, usize, usize)]) -> String {
-    let shown = works.iter().map(|(work, rounds, of)| format!("{work} ({rounds} of {of})"));
+/// `web threads=4 (3 of 9)`; runs that failed are in none of these rounds.
+fn of_works(analysis: &Analysis, works: &[(String, usize, usize)]) -> String {
+    let fails = analysis.plans.iter().any(|plan| plan.rounds_failed > 0);
+    let measured = if fails { " measured" } else { "" };
+    let shown =
+        works.iter().map(|(work, rounds, of)| format!("{work} ({rounds} of {of}{measured})"));
     listed(&shown.collect::<Vec<_>>())
 }
 

@@ -205,8 +205,12 @@ fn describe_turns(turns: InTurns) -> String {
 /// `9 rounds in 1 min 38 s, Linux 6.18.44, 2 CPUs (kvm)`.
 pub fn plan(analysis: &Analysis, plan: &PlanFacts) -> String {
     let asked = Some(plan.measure.rounds).filter(|_| plan.measured_again() > 0);
-    let asked = asked.map_or(String::new(), |asked| format!(" ({asked} asked for)"));
-    let rounds = counted(plan.rounds_done, "round") + &asked;
+    let asked = asked.map(|asked| format!("{asked} asked for"));
+    let failed = Some(plan.rounds_failed).filter(|failed| *failed > 0);
+    let failed = failed.map(|failed| format!("runs failed in {failed}"));
+    let remarks = joined(asked.into_iter().chain(failed), "; ");
+    let remarks = if remarks.is_empty() { remarks } else { format!(" ({remarks})") };
+    let rounds = counted(plan.rounds_done, "round") + &remarks;
     // Runs that a backend invents take no time.
     let took_ns = plan.took_ns.filter(|took_ns| *took_ns > 0);
     let took = took_ns.map(|took_ns| format!(" in {}", time(took_ns))).unwrap_or_default();

@@ -55,21 +55,23 @@ pub fn decides(analysis: &Analysis, tally: &Tally) -> Option<String> {
 
 /// `about 14 rounds in all (3 min)`: as long as the rounds of the plan took.
 pub fn in_all(analysis: &Analysis, needed: Needed) -> String {
-    let each = each(analysis);
+    let fails = |plan: &PlanFacts| plan.rounds_that_count() < plan.rounds_done;
+    let measured = if analysis.plans.iter().any(fails) { "measured " } else { "" };
+    let each = format!("{measured}{}", each(analysis));
     let took_ns = match (analysis.plans.as_slice(), analysis.hosts.as_slice()) {
         ([plan], []) => {
             let took_ns = plan.took_ns.or(plan.simulated_ns);
-            took_ns.filter(|took_ns| *took_ns > 0 && plan.rounds_done > 0)
+            took_ns.filter(|took_ns| *took_ns > 0 && plan.rounds_that_count() > 0)
         }
         _ => None,
     };
     let time = |rounds: u32| {
-        let (rounds, done) = (f64::from(rounds), f64::from(analysis.plans[0].rounds_done));
+        let (rounds, done) = (f64::from(rounds), f64::from(analysis.plans[0].rounds_that_count()));
         took_ns.map_or(String::new(), |ns| {
             format!(" ({})", rough_time((ns as f64 * rounds / done) as u64))
         })
     };
-    let count = |rounds: u32| counted(rounds, each);
+    let count = |rounds: u32| counted(rounds, &each);
     match needed {
         Needed::About(rounds) => format!("about {} in all{}", count(rounds), time(rounds)),
         Needed::MoreThan(rounds) => format!("more than {}", count(rounds)),
@@ -169,15 +171,18 @@ pub fn more_rounds(analysis: &Analysis, needed: Needed) -> Option<String> {
         return None;
     }
     let (Needed::About(rounds) | Needed::AtLeast(rounds)) = needed else { return None };
-    let has_ended = matches!(plan.ended, Some(PlanEnd::Complete | PlanEnd::Budget));
+    let is_interrupted = plan.ended == Some(PlanEnd::Interrupted);
+    let takes_more =
+        is_interrupted || matches!(plan.ended, Some(PlanEnd::Complete | PlanEnd::Budget));
     let (id, store) = (clean(&plan.id), clean(&analysis.store));
-    // A run that is missing of fixed rounds decides nothing that takes more of them.
-    let goes_far_enough = plan.measure.until_decided || rounds <= plan.measure.rounds;
-    if plan.ended == Some(PlanEnd::Interrupted) && goes_far_enough {
+    // A run that is missing of fixed or added rounds decides nothing that takes more of them.
+    let is_open_ended = plan.measure.until_decided && plan.measure.ends.is_empty();
+    let goes_far_enough = is_open_ended || rounds <= plan.measure.rounds;
+    if is_interrupted && goes_far_enough {
         return Some(format!("schedlab run --resume {id}{store}"));
     }
-    Some(match rounds.saturating_sub(plan.rounds_done) {
-        more @ 1.. if has_ended && plan.measure.leaves_a_look() => {
+    Some(match rounds.saturating_sub(plan.rounds_that_count()) {
+        more @ 1.. if takes_more && plan.measure.leaves_a_look() => {
             format!("schedlab run --resume {id} --rounds +{more}{store}")
         }
         _ => format!("schedlab run plan={id}{} --rounds {rounds}{store}", options(plan, rounds)),
@@ -203,7 +208,7 @@ fn options(plan: &PlanFacts, rounds: u32) -> String {
     if let Some(budget_ns) = plan.measure.budget_ns {
         let took_ns = plan.took_ns.or(plan.simulated_ns).unwrap_or(budget_ns).max(1);
         let needed_ns =
-            u128::from(took_ns) * u128::from(rounds) / u128::from(plan.rounds_done.max(1));
+            u128::from(took_ns) * u128::from(rounds) / u128::from(plan.rounds_that_count().max(1));
         // A minute more, since rounds are not alike.
         options.push_str(&format!(" --budget {}min", needed_ns / 60_000_000_000 + 2));
     }

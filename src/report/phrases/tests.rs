@@ -454,6 +454,27 @@ fn where_a_plan_counts_all_rounds_the_key_says_why() {
 }
 
 #[test]
+fn rounds_with_failed_runs_are_counted_once_and_named_once() {
+    let mut analysis = testing::ordinary();
+    analysis.plans[0].rounds_done = 13;
+    analysis.plans[0].rounds_failed = 4;
+    analysis.plans[0].measure.rounds = 9;
+    let said = plan(&analysis, &analysis.plans[0]);
+    assert!(said.starts_with("13 rounds (9 asked for; runs failed in 4)"), "{said}");
+    let spoilt = Note::AllSpoilt { works: vec![("web".to_string(), 9, 9)] };
+    let said = note(&analysis, &spoilt).1;
+    assert!(
+        said.contains("web (9 of 9 measured); asked for: 9 rounds, measured again: 4"),
+        "{said}"
+    );
+    assert!(in_all(&analysis, Needed::About(14)).starts_with("about 14 measured rounds in all"));
+    let more = more_rounds(&analysis, Needed::About(14)).unwrap();
+    assert!(more.contains(" --rounds 14"), "{more}");
+    analysis.plans[0].measure.until_decided = true;
+    assert!(in_all(&analysis, Needed::About(14)).starts_with("about 14 rounds in all"));
+}
+
+#[test]
 fn of_a_spoilt_work_its_rounds_are_counted_and_those_that_replace_them() {
     let mut analysis = testing::ordinary();
     let works = ["web threads=2", "gone"].map(|work| (work.to_string(), 3, 9)).to_vec();

@@ -98,6 +98,17 @@ fn the_spread_is_that_of_ratios_and_not_of_the_machine_or_the_effect() {
 }
 
 #[test]
+fn runs_that_failed_or_that_something_spoilt_are_counted() {
+    let mut stored = rounds(plan(&["a", "b"], false), 10, 0.0, 0.02);
+    let flaws = |stored: &SampledPlan| {
+        asked(&plan(&["a", "b"], false), std::slice::from_ref(stored), &[]).works[0].flaws
+    };
+    assert_eq!(flaws(&stored), Flaws { runs: 20, ..Flaws::default() });
+    testing::lose(&mut stored, 10, 0, false, "it ended");
+    assert_eq!(flaws(&stored), Flaws { runs: 20, failed: 1, ..Flaws::default() });
+}
+
+#[test]
 fn rounds_and_smallest_difference_are_those_of_the_verdicts_power() {
     let stored = [rounds(plan(&["a", "b"], true), 10, 0.0, 0.02)];
     let planned = plan(&["a", "b", "c"], false);
