@@ -341,6 +341,14 @@ fn a_run_ends_with_the_verdicts_that_compare_gives_again() {
 }
 
 #[test]
+fn a_variant_next_to_its_plan_has_the_command_that_shows_both() {
+    let home = Home::with_runs(&["1"]);
+    let id = home.ids().remove(0);
+    let said = home.says(2, format!("compare plan={id} other"));
+    assert!(said.ends_with(&format!("hint: schedlab compare plan={id}\n")), "{said}");
+}
+
+#[test]
 fn variants_plans_and_dates_are_compared() {
     let home = Home::with_runs(&["1", "2"]);
     let ids = home.ids();
@@ -367,8 +375,6 @@ fn variants_plans_and_dates_are_compared() {
     let said = home.says(2, format!("compare plan={new} plain other"));
     let hint = format!("hint: schedlab compare plan={new},variant=plain plan={new},variant=other");
     assert!(said.contains("runs in common") && said.contains(&hint), "{said}");
-    let said = home.says(2, format!("compare plan={new} other"));
-    assert!(said.ends_with(&format!("hint: schedlab compare plan={new}\n")), "{said}");
     let two = json(&[old, new]);
     assert_eq!(sides(&two), [side(old, &[old]), side(new, &[new])]);
     assert_eq!(analysis(&two)["method"]["pairing"], "none");
@@ -650,8 +656,8 @@ fn what_was_decided_or_ran_out_of_time_does_not_go_on() {
         assert!(home.fails(2, &["run", "--resume"]).contains("nothing to resume"));
         assert!(home.ok(&["list", "runs"]).contains(listed), "{}", home.ok(&["list", "runs"]));
     }
-    // A plan's end leaves some of the error rate for added rounds.
-    for home in [&budget, &complete] {
+    // A plan's end leaves some of the error rate for added rounds, as an interruption does.
+    for home in [&budget, &complete, &imported(&begun)] {
         let id = home.ids().remove(0);
         let added = ["run", "--resume", &id, "--quiet", "--rounds"];
         home.fails(2, &[&added[..], &["20"]].concat());
@@ -660,11 +666,6 @@ fn what_was_decided_or_ran_out_of_time_does_not_go_on() {
         assert!(joined(&listed).ends_with(" 15 decided"), "{listed}");
         assert!(home.ok(&["export"]).contains("\"ends\":["));
     }
-    // Rounds that are added to an interrupted plan follow those that it has.
-    let stopped = imported(&begun);
-    let id = stopped.ids().remove(0);
-    stopped.ok(&["run", "--resume", &id, "--quiet", "--rounds", "+20"]);
-    assert!(stopped.ok(&["export"]).contains("\"ends\":["));
     // A plan of fixed rounds has spent its error rate.
     let fixed = Home::new();
     fixed.null("./two.toml", &["--quiet"]);

@@ -235,7 +235,7 @@ fn two_do_not_measure_each_other() {
     runner(first.id(), 1);
     let said = home.says(3, "run smoke");
     assert!(said.contains("another schedlab is measuring"), "{said}");
-    // What is wrong in any case does not wait for the machine.
+    // An option that is wrong in any case does not wait for the machine.
     for wrong in
         ["--margin nonesuch=3%", "--metric nonesuch", "--variant a:nonesuch=1", "--rounds 0"]
     {

@@ -92,8 +92,8 @@ fn has_text(path: &Path) -> bool {
     meant.and_then(size).is_some_and(|bytes| bytes > 0)
 }
 
-/// The first name beside `path` that is free: `web-2.toml`.
-fn free_name_beside(path: &Path) -> PathBuf {
+/// The first name next to `path` that is free: `web-2.toml`.
+fn free_name_next_to(path: &Path) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let end = path.extension().map_or(String::new(), |end| format!(".{}", end.to_string_lossy()));
     let mut names = (2..).map(|number| path.with_file_name(format!("{stem}-{number}{end}")));
@@ -105,8 +105,8 @@ fn begin(path: &Path) -> Result<NewFile, Failure> {
 }
 
 /// Keeps a capture whose file another program wrote meanwhile: its load may not come again.
-fn keep_beside(path: &Path, captured: &Captured) -> Result<(), Failure> {
-    let other = free_name_beside(path);
+fn keep_next_to(path: &Path, captured: &Captured) -> Result<(), Failure> {
+    let other = free_name_next_to(path);
     write_whole(&other, begin(&other)?, captured)?;
     let text = format!(
         "{} was written meanwhile, and is not replaced: this capture is in {}",
@@ -214,7 +214,7 @@ impl CaptureArgs {
     ) -> Result<(), Failure> {
         let captured = source.plan(self.names, &[])?;
         if let Some(path) = self.output.as_ref().filter(|path| has_text(path)) {
-            return keep_beside(path, &captured);
+            return keep_next_to(path, &captured);
         }
         self.write(&captured, file)?;
         self.say(&captured, &source.said);
@@ -363,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_capture_whose_file_another_one_wrote_meanwhile_is_kept_beside_it() {
+    fn a_capture_whose_file_another_one_wrote_meanwhile_is_kept_next_to_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("web.toml");
         assert!(!has_text(&path));
@@ -372,7 +372,7 @@ mod tests {
         }
         assert!(has_text(&path));
         let captured = Captured { text: "own".to_string(), roles: Vec::new(), window_ns: 0 };
-        let said = keep_beside(&path, &captured).unwrap_err().to_string();
+        let said = keep_next_to(&path, &captured).unwrap_err().to_string();
         assert!(said.contains("web-3.toml") && said.contains("hint: schedlab run "), "{said}");
         let text = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert_eq!(
