@@ -186,7 +186,8 @@ fn a_second_signal_ends_it_at_once_and_names_what_undoes_the_changes() {
 fn a_run_that_failed_leaves_no_process_that_counts_against_the_limits_of_the_next() {
     let home = Home::new();
     let workload = "use = \"spin\"\ncount = 200\nworkers = \"processes\"";
-    let text = plan("duration = \"50ms\"\nwindow = \"50ms\"", workload);
+    // Long enough for all workers to be seen on a busy machine.
+    let text = plan("duration = \"1s\"\nwindow = \"1s\"", workload);
     let text = text.replace("rounds = 1", "rounds = 2");
     let schedlab = start(&home, &text);
     let first = runner(schedlab.id(), 200);

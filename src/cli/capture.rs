@@ -114,7 +114,7 @@ fn keep_next_to(path: &Path, captured: &Captured) -> Result<(), Failure> {
         clean_path(&other)
     );
     let run = format!("schedlab run {}", quoted(&other.to_string_lossy()));
-    Err(Failure::usage(text, run))
+    Err(Failure::here(text, run))
 }
 
 fn write_whole(path: &Path, mut file: NewFile, captured: &Captured) -> Result<(), Failure> {
@@ -214,6 +214,7 @@ impl CaptureArgs {
     ) -> Result<(), Failure> {
         let captured = source.plan(self.names, &[])?;
         if let Some(path) = self.output.as_ref().filter(|path| has_text(path)) {
+            self.say(&captured, &source.said);
             return keep_next_to(path, &captured);
         }
         self.write(&captured, file)?;

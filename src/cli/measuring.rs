@@ -13,6 +13,7 @@ use crate::analysis::{self, Analysis};
 use crate::engine::{self, HostNews, Job};
 use crate::model::{CpuClocks, Event, Judged, Plan, Work, clean, show_duration};
 use crate::report;
+use crate::report::numbers::counted;
 use crate::session::{
     self, Database, Finished, Listener, Prepared, Purpose, Request, SessionError, few_samples,
     is_virtual,
@@ -85,10 +86,8 @@ fn measure(prepared: Prepared, shown: &Shown) -> Result<Finished, Failure> {
         View { shown, cancel: cancel.clone(), judged, db, display: Display::None, events: None };
     let finished = session::execute(prepared, &cancel, &mut view)?;
     if finished.request.lab.mode.verify && finished.measured > 0 {
-        let runs = finished.measured;
-        terminal::message(&format!(
-            "verified: {runs} runs, each done twice, the same to the last bit"
-        ));
+        let runs = counted(finished.measured, "run");
+        terminal::message(&format!("verified: {runs}, each done twice, the same to the last bit"));
     }
     Ok(finished)
 }

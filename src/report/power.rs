@@ -219,13 +219,13 @@ fn flaws(work: &WorkPower) -> Option<String> {
     let Flaws { runs, kept_spoilt, spoilt, failed } = work.flaws;
     let all = counted(runs + spoilt + failed, "stored run");
     let parts = [
-        (kept_spoilt, "count though load from outside or steal spoilt them"),
-        (spoilt, "are left out, since load from outside or steal spoilt them"),
+        (kept_spoilt, "spoilt by load from outside or steal, and counted"),
+        (spoilt, "spoilt by load from outside or steal, and left out"),
         (failed, "failed"),
     ];
     let parts = parts.into_iter().filter(|(count, _)| *count > 0);
     let parts: Vec<String> = parts.map(|(count, what)| format!("{count} {what}")).collect();
-    let text = format!("{}: of {all}, {}", clean(&work.label), parts.join(", "));
+    let text = format!("{}: {all}: {}", clean(&work.label), parts.join("; "));
     (!parts.is_empty()).then_some(text)
 }
 

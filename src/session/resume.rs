@@ -23,7 +23,7 @@ pub(super) fn resume(mut request: Request) -> Result<Prepared, SessionError> {
     drop(store);
     let rounds_done = runs.iter().map(|(key, _)| key.round + 1).max().unwrap_or(0);
     if is_whole || more.is_some() {
-        check_end(&started, ended, more, rounds_done, &request.db)?;
+        check_end(&started, ended, more, &request.db)?;
     }
     if request.fleet.is_none() {
         fleet::leave(&id, &request.db)?;
@@ -166,15 +166,12 @@ fn check_end(
     started: &PlanStarted,
     ended: Option<PlanEnd>,
     more: Option<u32>,
-    rounds_done: u32,
     db: &Database,
 ) -> Result<(), SessionError> {
     let (measure, id) = (&started.plan.measure, clean(&started.id));
     let can_add = measure.leaves_a_look();
     let why = match (ended, more) {
         (None | Some(PlanEnd::Interrupted), None) => return Ok(()),
-        // Its last rounds count as an end.
-        (None | Some(PlanEnd::Interrupted), Some(_)) if can_add && rounds_done > 0 => return Ok(()),
         (None | Some(PlanEnd::Interrupted), Some(_)) => {
             let text = format!("{id} was interrupted: finish it before rounds are added");
             return Err(SessionError::usage(text, db.command(&format!("run --resume {id}"))));

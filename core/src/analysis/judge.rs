@@ -208,6 +208,7 @@ impl PlanFacts {
             in_lab_ns: in_lab_ns(plan),
             rounds_done: rounds.len() as u32,
             rounds_failed: failed.len() as u32,
+            rounds_lost: (rounds.len() as u32).saturating_sub(plan.rounds_measured()),
             environments: plan.environments.clone(),
         }
     }

@@ -133,6 +133,9 @@ pub struct PlanFacts {
     pub rounds_done: u32,
     /// Those of them in which a run failed.
     pub rounds_failed: u32,
+    /// Those in which even the cell that was measured in most of them was not.
+    #[serde(skip)]
+    pub rounds_lost: u32,
     pub environments: Vec<Environment>,
 }
 
@@ -147,8 +150,8 @@ impl PlanFacts {
     /// The rounds of the kind in which [`crate::stats::Rounds`] count: looks are after rounds whatever became of their
     /// runs, other numbers are of rounds with values.
     pub fn rounds_that_count(&self) -> u32 {
-        let failed = if self.measure.until_decided { 0 } else { self.rounds_failed };
-        self.rounds_done.saturating_sub(failed)
+        let lost = if self.measure.until_decided { 0 } else { self.rounds_lost };
+        self.rounds_done.saturating_sub(lost)
     }
 }
 

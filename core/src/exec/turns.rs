@@ -389,7 +389,7 @@ impl InTurns {
     }
 }
 
-/// The knob of slices.
+/// The name of the knob whose value a thread takes from the system where it has none of its own.
 const SLICE: &str = "slice";
 
 /// The slice that a thread without one of its own has by now: a new thread shows it.

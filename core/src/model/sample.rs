@@ -1,7 +1,7 @@
 //! The part of a stored plan that the analysis reads: the values of its metrics, without histograms and windows,
 //! and whatever a reader of the values has to know about the runs. Plain data.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::{
@@ -242,6 +242,15 @@ impl SampledPlan {
         let failed: BTreeSet<u32> = failed.map(|run| run.key.round).collect();
         let measured = self.runs.iter().map(|run| run.key.round);
         [measured.chain(failed.iter().copied()).collect(), failed]
+    }
+
+    /// The measured rounds of the cell that has most of them.
+    pub fn rounds_measured(&self) -> u32 {
+        let mut cells: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        self.runs
+            .iter()
+            .for_each(|run| _ = cells.entry(run.key.cell).or_default().insert(run.key.round));
+        cells.values().map(|rounds| rounds.len() as u32).max().unwrap_or(0)
     }
 
     /// The runs that are there and those that there were, where some are gone: it ended complete, after a number of

@@ -149,7 +149,7 @@ mod tests {
         });
     }
 
-    /// Linux 5.3 to 5.10.
+    /// Linux 5.3 to 5.10 are such kernels.
     #[test]
     fn a_kernel_that_takes_no_clamp_back_is_named() {
         let own = knobs(&[("uclamp-max", "50%")]);

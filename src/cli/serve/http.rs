@@ -1,7 +1,7 @@
 //! HTTP as far as pages need it: a request has one deadline, and who is slow makes way for who is not.
 //!
-//! Each connection has one request and a thread of its own. Where there are too many, the oldest ends: a
-//! request that is there at once is answered, whoever sends nothing or drips.
+//! Each connection has one request and a thread of its own. Where there are too many, the oldest ends, so that whoever
+//! sends nothing or drips keeps nobody else waiting.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};

@@ -135,13 +135,14 @@ fn the_answer_names_the_command_that_adds_rounds() {
     let adds = "schedlab run --resume 20260203-1405 --rounds +20";
     let found = testing::words(&answer(&analysis, 80));
     assert!(found.contains(adds), "{found}");
-    // While added rounds were made.
+    // Added rounds that were interrupted: their rest is too few.
     let mut added = analysis.clone();
     added.plans[0].ended = Some(PlanEnd::Interrupted);
     added.plans[0].measure.ends = vec![8];
     added.plans[0].measure.rounds = 20;
     let found = testing::words(&answer(&added, 80));
-    assert!(found.contains(adds), "{found}");
+    assert!(found.contains("schedlab run plan=20260203-1405 "), "{found}");
+    assert!(found.contains(" --rounds ") && !found.contains("--resume"), "{found}");
     let mut fixed = analysis.clone();
     fixed.plans[0].ended = Some(PlanEnd::Interrupted);
     fixed.plans[0].measure.until_decided = false;

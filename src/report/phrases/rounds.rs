@@ -171,18 +171,16 @@ pub fn more_rounds(analysis: &Analysis, needed: Needed) -> Option<String> {
         return None;
     }
     let (Needed::About(rounds) | Needed::AtLeast(rounds)) = needed else { return None };
-    let is_interrupted = plan.ended == Some(PlanEnd::Interrupted);
-    let takes_more =
-        is_interrupted || matches!(plan.ended, Some(PlanEnd::Complete | PlanEnd::Budget));
+    let has_ended = matches!(plan.ended, Some(PlanEnd::Complete | PlanEnd::Budget));
     let (id, store) = (clean(&plan.id), clean(&analysis.store));
     // A run that is missing of fixed or added rounds decides nothing that takes more of them.
     let is_open_ended = plan.measure.until_decided && plan.measure.ends.is_empty();
     let goes_far_enough = is_open_ended || rounds <= plan.measure.rounds;
-    if is_interrupted && goes_far_enough {
+    if plan.ended == Some(PlanEnd::Interrupted) && goes_far_enough {
         return Some(format!("schedlab run --resume {id}{store}"));
     }
     Some(match rounds.saturating_sub(plan.rounds_that_count()) {
-        more @ 1.. if takes_more && plan.measure.leaves_a_look() => {
+        more @ 1.. if has_ended && plan.measure.leaves_a_look() => {
             format!("schedlab run --resume {id} --rounds +{more}{store}")
         }
         _ => format!("schedlab run plan={id}{} --rounds {rounds}{store}", options(plan, rounds)),

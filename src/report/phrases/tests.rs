@@ -457,7 +457,7 @@ fn where_a_plan_counts_all_rounds_the_key_says_why() {
 fn rounds_with_failed_runs_are_counted_once_and_named_once() {
     let mut analysis = testing::ordinary();
     analysis.plans[0].rounds_done = 13;
-    analysis.plans[0].rounds_failed = 4;
+    (analysis.plans[0].rounds_failed, analysis.plans[0].rounds_lost) = (4, 4);
     analysis.plans[0].measure.rounds = 9;
     let said = plan(&analysis, &analysis.plans[0]);
     assert!(said.starts_with("13 rounds (9 asked for; runs failed in 4)"), "{said}");
@@ -470,6 +470,10 @@ fn rounds_with_failed_runs_are_counted_once_and_named_once() {
     assert!(in_all(&analysis, Needed::About(14)).starts_with("about 14 measured rounds in all"));
     let more = more_rounds(&analysis, Needed::About(14)).unwrap();
     assert!(more.contains(" --rounds 14"), "{more}");
+    // Where one of several works failed, the others have all rounds.
+    let mut partly = analysis.clone();
+    partly.plans[0].rounds_lost = 0;
+    assert!(in_all(&partly, Needed::About(14)).starts_with("about 14 rounds in all"));
     analysis.plans[0].measure.until_decided = true;
     assert!(in_all(&analysis, Needed::About(14)).starts_with("about 14 rounds in all"));
 }

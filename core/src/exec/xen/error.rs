@@ -73,6 +73,8 @@ pub enum XenError {
     LateStart { late_ns: u64 },
     #[error("cancelled")]
     Cancelled,
+    #[error("in the rehearsal of all guests: {0}")]
+    Rehearsal(Box<XenError>),
 }
 
 impl XenError {

@@ -106,23 +106,24 @@ impl BootedGuests {
         self.0.as_ref().ok().map(Guests::kernel)
     }
 
-    /// Executes a short run without a result, after which QEMU has translated the code that runs execute: with the first
-    /// set of `spec`, whose workers they are. Returns them as they were, once the schedulers have forgotten it.
+    /// Executes a short run without a result, after which QEMU has translated the code that runs execute. The guests are
+    /// the workers of the first set of `spec`; when this returns, all are back in the first pool, and its schedulers
+    /// have forgotten the run. A Xen that cannot have such a pool has no rehearsal.
     pub fn rehearse(self, spec: &GuestSpec) -> BootedGuests {
-        let rehearse = || {
-            let mut guests = self.0?;
+        BootedGuests(self.0.and_then(|mut guests| {
             let mut run = spec.run.clone();
+            let count = guests.all().len();
+            run.limit_ns += START_NS * (1 + count as u64);
             run.cell.work.sets.truncate(1);
-            run.cell.work.sets.iter_mut().for_each(|set| set.count = guests.all().len() as u32);
+            run.cell.work.sets.iter_mut().for_each(|set| set.count = count as u32);
             let wanted = PoolSettings::from_cell(&run.cell, &guests.xen())?;
-            let pool = OwnPool::make(guests.xen(), &wanted)?;
-            measure(&run, &mut guests, &pool, &AtomicBool::new(false))?;
-            guests.leave_pool()?;
-            pool.end()?;
+            let Ok(pool) = OwnPool::make(guests.xen(), &wanted) else { return Ok(guests) };
+            let measured = measure(&run, &mut guests, &pool, &AtomicBool::new(false));
+            let left = measured.and_then(|_| guests.leave_pool()).and_then(|()| pool.end());
+            left.map_err(|error| XenError::Rehearsal(error.into()))?;
             clock::sleep_until(clock::monotonic_ns() + spec.offset_ns);
             Ok(guests)
-        };
-        BootedGuests(rehearse())
+        }))
     }
 
     /// Executes a run with them. Guests and pool stay as they are: the machine ends with it.
