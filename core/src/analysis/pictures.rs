@@ -109,8 +109,20 @@ fn typical(work: &WorkTable, side: usize) -> Option<CountedRun> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{analysed, tens};
+    use super::super::testing::{analysed, plan, run, tens};
     use super::*;
+
+    #[test]
+    fn the_run_that_is_nearest_to_the_median_is_drawn() {
+        let mut plan = plan("p1", 1, &["default", "batch"]);
+        for (round, factor) in (0..).zip([5.0, 1.0, 3.1, 2.0, 4.0]) {
+            run(&mut plan, round, 0, factor);
+            run(&mut plan, round, 1, 1.0 / factor);
+        }
+        let builder = PictureBuilder::new(&analysed(&[plan], &["default", "batch"]));
+        let key = |cell| (0, RunKey { round: 2, cell });
+        assert_eq!(builder.wanted_timelines(), [key(0), key(1)]);
+    }
 
     #[test]
     fn latencies_are_summed_up_by_side_and_kept_by_round() {

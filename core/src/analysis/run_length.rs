@@ -193,7 +193,7 @@ impl Squares {
 }
 
 fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
+    values.iter().sum::<f64>() / values.len() as f64
 }
 
 fn squares(values: &[f64], mean: f64) -> f64 {
@@ -308,6 +308,7 @@ mod tests {
             let one = LengthAdvice::OneWindow { duration_ns: TIMES.duration_ns };
             assert_eq!(advice(&differing, Times { window_ns, ..TIMES }), one, "{window_ns}");
         }
+        better(advice(&differing, Times { window_ns: 200 * MS, ..TIMES }));
         let mut cut = runs(0.052, 0.015, None);
         cut.iter_mut().for_each(|run| run.sets[0].1.truncate(3));
         assert_eq!(advice(&cut, TIMES), few, "each run lacks a window");

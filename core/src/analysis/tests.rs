@@ -347,11 +347,16 @@ fn thousands_of_operations_are_counted_as_operations_once() {
 #[test]
 fn rounds_of_several_plans_are_counted_through_and_paired_where_all_sides_are_in_them() {
     let one = |id, at, count, of| rounds(plan(id, at, &["default", "batch"]), 0..count, of);
-    let plans =
-        [one("p1", 1, 3, &[1.0, 1.1]), one("p2", 2, 2, &[2.0, 2.2]), one("p3", 3, 4, &[3.0, 3.3])];
+    let plans = [
+        one("p1", 1, 3, &[1.0, 1.1]),
+        one("p2", 2, 2, &[2.0, 2.2]),
+        one("p3", 3, 4, &[3.0, 3.3]),
+        one("p4", 4, 0, &[]),
+        one("p5", 5, 1, &[1.0, 1.1]),
+    ];
     let analysis = analysed(&plans, &["variant=default,all", "variant=batch,all"]);
     assert_eq!(analysis.method.pairing, Pairing::WithinRounds);
-    let through: Vec<u32> = (0..9).collect();
+    let through: Vec<u32> = (0..10).collect();
     assert_eq!(rounds_of(&analysis, "throughput"), [through.clone(), through]);
     let throughput = row(&analysis, "throughput");
     // The first of each plan, the oldest plan's first.
@@ -360,11 +365,23 @@ fn rounds_of_several_plans_are_counted_through_and_paired_where_all_sides_are_in
     assert_eq!(firsts, [1000.0, 2000.0, 3000.0]);
     let ratio = throughput.cells[1].judged.unwrap().effect.unwrap().ratio().unwrap();
     assert!((ratio.ratio - 1.1).abs() < 0.001, "paired: {ratio:?}");
-    assert_eq!(analysis.sides[0].plans, ["p1", "p2", "p3"]);
+    assert_eq!(analysis.sides[0].plans, ["p1", "p2", "p3", "p5"]);
     let ids: Vec<&str> = analysis.plans.iter().map(|plan| plan.id.as_str()).collect();
-    assert_eq!(ids, ["p1", "p2", "p3"]);
+    assert_eq!(ids, ["p1", "p2", "p3", "p4", "p5"]);
     let newest = analysed(&plans, &["variant=default,last:2", "variant=batch,last"]);
     assert_eq!(newest.method.pairing, Pairing::None, "not the same plans");
+}
+
+#[test]
+fn what_the_command_line_asks_is_judged() {
+    let metrics = vec!["wakeup_max".to_string()];
+    let margins = vec![(None, 0.05), (Some("web/wakeup_p99".to_string()), 0.2)];
+    let judged = crate::model::Judged { metrics, margins, all_metrics: true, mixed: true };
+    let question = asked(&[tens(1.0)], &["default"]).judging(&judged);
+    assert_eq!((question.margin, question.tail_margin), (0.05, 0.05));
+    let margins = [("web/wakeup_p99".to_string(), 0.2)];
+    assert_eq!((&question.metrics, &question.margins[..]), (&judged.metrics, &margins[..]));
+    assert!(question.explaining && question.mixed);
 }
 
 #[test]

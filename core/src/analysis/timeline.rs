@@ -377,32 +377,31 @@ mod tests {
         TraceEvent { at_ns: 1000 + at_ms * MS, cpu, what }
     }
 
+    fn waking(at_ms: u64, tid: i32) -> TraceEvent {
+        let (by, task) = (Waker::Interrupt, traced(tid));
+        let what = TraceWhat::Waking { by, task, prio: 120, last_cpu: 1, is_sync: false };
+        TraceEvent { at_ns: 1000 + at_ms * MS, cpu: 0, what }
+    }
+
+    fn migrate(at_ms: u64, tid: i32) -> TraceEvent {
+        let what = TraceWhat::Migrate { task: traced(tid), prio: 120, from_cpu: 0, to_cpu: 1 };
+        TraceEvent { at_ns: 1000 + at_ms * MS, cpu: 1, what }
+    }
+
     fn trace(events: Vec<TraceEvent>) -> Trace {
         Trace { from_ns: 1000, to_ns: 1000 + 100 * MS, events, ..Trace::default() }
     }
 
     #[test]
     fn a_cpu_idles_next_to_tasks_that_wait_and_may_run_there() {
-        let waking = TraceEvent {
-            at_ns: 1000 + 60 * MS,
-            cpu: 0,
-            what: TraceWhat::Waking {
-                by: Waker::Interrupt,
-                task: traced(3),
-                prio: 120,
-                last_cpu: 1,
-                is_sync: false,
-            },
-        };
-        let migrate = TraceWhat::Migrate { task: traced(2), prio: 120, from_cpu: 0, to_cpu: 1 };
         let events = vec![
             // 1 runs on CPU 0, 2 waits for it; 3 leaves CPU 1 idle.
             switch(10, 1, 3, Left::Sleeping, 0),
             switch(20, 0, 1, Left::Preempted, 2),
-            waking,
+            waking(60, 3),
             switch(60, 1, 0, Left::Runnable, 3),
             switch(90, 1, 3, Left::Sleeping, 0),
-            TraceEvent { at_ns: 1000 + 95 * MS, cpu: 1, what: migrate },
+            migrate(95, 2),
         ];
         let tasks = vec![task(1, "0-1", 0), task(2, "0", 0), task(3, "1", 0)];
         let timeline = Timeline::new(&trace(events.clone()), 100 * MS, 2, tasks.clone());
@@ -424,6 +423,19 @@ mod tests {
         assert_eq!(last.idle, [idle(0, 10, 0, None), idle(40, 50, 0, None)]);
         assert_eq!((last.waits, last.cpus[1][0].to_ns), (vec![wait(0, 0, 50)], 10 * MS));
         assert_eq!((last.moves[0].at_ns, last.length_ns), (45 * MS, 50 * MS));
+    }
+
+    #[test]
+    fn the_first_event_of_a_task_says_how_it_began() {
+        let events = vec![waking(10, 1), migrate(20, 2), switch(30, 0, 5, Left::Preempted, 3)];
+        // 4 is in no event, nor is 6, which may sleep.
+        let mut tasks: Vec<_> = (1..=6).map(|tid| task(tid, "0", 0)).collect();
+        tasks[5].never_sleeps = false;
+        let timeline = Timeline::new(&trace(events), 100 * MS, 1, tasks);
+        let wait = |task, from, to| Wait { task, from_ns: from * MS, to_ns: to * MS };
+        let later = [wait(0, 10, 100), wait(1, 0, 100), wait(3, 0, 100), wait(4, 30, 100)];
+        assert_eq!(timeline.waits, [&[wait(2, 0, 30)], &later[..]].concat());
+        assert_eq!(timeline.cpus[0][0].occupant, Occupant::Task(4));
     }
 
     #[test]

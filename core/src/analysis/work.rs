@@ -170,6 +170,7 @@ fn show_phase(phase: &Option<Phase>) -> String {
 mod tests {
     use super::super::testing::plan;
     use super::*;
+    use crate::model::Value;
 
     /// A plan in whose lab the work takes as long.
     fn in_lab(backend: &str, lab_duration_ns: u64) -> SampledPlan {
@@ -193,5 +194,36 @@ mod tests {
         let (own_ns, other_ns) = (40_000_000, 50_000_000);
         let time = Difference::Time { what: "duration", own_ns, other_ns };
         assert_eq!(lab.difference(&other_lab), Some(time));
+    }
+
+    #[test]
+    fn a_fact_is_an_axis_and_its_point_or_the_plan() {
+        fn set_operations(plan: &mut SampledPlan, text: String) {
+            let operations = ("operations".to_string(), Value::Text(text));
+            plan.cells[0].work.sets[0].params.extend([operations]);
+        }
+        let cases: [(fn(&mut SampledPlan), [&str; 2]); 7] = [
+            (|plan| plan.backend = "lab".to_string(), ["backend", "lab"]),
+            (|plan| plan.plan.measure.warmup_ns = 0, ["warm-up", "none"]),
+            (|plan| plan.cells[0].work.sets.clear(), ["sets", "0"]),
+            (|plan| plan.cells[0].work.sets[0].count = 5, ["count", "5"]),
+            (
+                |plan| {
+                    plan.cells[0].work.name = "mail".to_string();
+                    plan.cells[0].work.sets[0].count = 5;
+                },
+                ["web.count", "5"],
+            ),
+            (|plan| set_operations(plan, "x".repeat(41)), ["plan", "p1"]),
+            (|plan| plan.cells[0].work.llcs = Some(1), ["plan", "p1"]),
+        ];
+        let plain = plan("p2", 2, &["default"]);
+        for (change, [axis, point]) in cases {
+            let mut changed = plan("p1", 1, &["default"]);
+            change(&mut changed);
+            let key = |plan| WorkKey { plan, cell: &plan.cells[0], variant: None, mixed: false };
+            let fact = (axis.to_string(), point.to_string());
+            assert_eq!(key(&changed).fact_against(&key(&plain)), Some(fact));
+        }
     }
 }

@@ -60,9 +60,8 @@ pub(super) fn paired_limits(values: &[f64], confidence: f64) -> Option<Interval>
         return Some(interval);
     }
     let center = mean(values)?;
-    let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)? as f64;
-    let half =
-        quantile(freedom, confidence)? * deviation(values, center) / (values.len() as f64).sqrt();
+    let count = values.len() as f64;
+    let half = quantile(count - 1.0, confidence)? * deviation(values, center) / count.sqrt();
     Some(Interval { low: center - half, high: center + half })
 }
 

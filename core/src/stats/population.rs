@@ -96,8 +96,8 @@ fn center(units: &[Draw]) -> Option<(f64, f64)> {
 /// The limit that the largest of `count` deviations from the mean, in standard deviations, exceeds with probability
 /// `level`.
 fn largest_deviate(count: usize, level: f64) -> Option<f64> {
-    let freedom = count.checked_sub(2).filter(|freedom| *freedom > 0)? as f64;
-    let (count, student) = (count as f64, quantile(freedom, 1.0 - level / count as f64)?);
+    let (count, freedom) = (count as f64, count as f64 - 2.0);
+    let student = quantile(freedom, 1.0 - level / count)?;
     Some((count - 1.0) * student / ((freedom + student * student) * count).sqrt())
 }
 
@@ -158,6 +158,9 @@ mod tests {
         assert_eq!(differing(&two, 20), [2, 7]);
         // A unit whose own rounds scatter as far, or which has only one, shows nothing.
         one[7].error_ln = Some(0.1);
+        assert_eq!(differing(&one, 20), Vec::<usize>::new());
+        // A rare error of a mean of two rounds is many times as far: one degree of freedom.
+        (one[7].error_ln, one[7].pairs) = (Some(0.001), 2);
         assert_eq!(differing(&one, 20), Vec::<usize>::new());
         one[7].error_ln = None;
         assert_eq!(differing(&one, 20), Vec::<usize>::new());

@@ -322,6 +322,16 @@ mod tests {
         };
         assert!((low - 10.0).abs() < 1e-9 && (high - 40.0).abs() < 1e-9);
         assert_eq!((in_high, of, separation), (3, 8, f64::INFINITY));
+        // Logarithms: their median is 5.15, from which they lie 0.1 away at the median, and one 4.85.
+        let logs = [5.0, 5.2, 5.0, 5.2, 10.0, 5.0, 5.2, 5.1, 5.0, 5.2];
+        let [Shape::Outlier { round: 4, value, median, deviations }] =
+            shapes(&series(logs.map(f64::exp)))[..]
+        else {
+            panic!("{:?}", shapes(&series(logs.map(f64::exp))));
+        };
+        assert!((value.ln() - 10.0).abs() < 1e-9, "{value}");
+        assert!((median - (5.1f64.exp() + 5.2f64.exp()) / 2.0).abs() < 1e-9, "{median}");
+        assert!((deviations - 4.85 / 1.4826 / 0.1).abs() < 1e-3, "{deviations}");
     }
 
     #[test]

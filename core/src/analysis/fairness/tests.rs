@@ -20,6 +20,13 @@ fn rounds_of_which_a_solo_run_was_disturbed_are_counted() {
     ] {
         testing::disturb(&mut invented.plan, at, kind, Some(share));
         assert_eq!(spoilt(&invented.plan), expected, "{kind:?} of {share}");
+        let shown = serde_json::to_value(fairness(&invented.plan)).unwrap();
+        let shown = shown[0]["variants"][0]["spoilt"].as_u64();
+        assert_eq!(
+            shown,
+            Some(expected as u64).filter(|count| *count > 0),
+            "only where there are some"
+        );
         if expected > 0 {
             invented.plan.runs[at].disturbances.clear();
         }

@@ -200,8 +200,12 @@ fn other_work_too_few_rounds_and_nothing_are_different_reasons() {
     longer.plan.measure.duration_ns *= 2;
     let (own_ns, other_ns) = (5_000_000_000, 10_000_000_000);
     let duration = Difference::Time { what: "duration", own_ns, other_ns };
+    let mut of_other_name = longer.clone();
+    of_other_name.plan.works[0].name = "mail".to_string();
+    of_other_name.cells.iter_mut().for_each(|cell| cell.work.name = "mail".to_string());
     let cases = [
         (vec![], NotKnown::NotStored),
+        (vec![of_other_name], NotKnown::NotStored),
         (vec![rounds(plan(&["a"], false), 9, 0.0, 0.1)], NotKnown::NotStored),
         (vec![longer], NotKnown::OtherWork(duration)),
         (vec![rounds(plan(&["a", "b"], true), 3, 0.0, 0.1)], NotKnown::TooFewRounds { needed: 4 }),

@@ -215,6 +215,11 @@ fn cpus_caches_and_domains() {
     );
     assert_eq!(labels(&of.llcs), ["cache of CPUs 0-1"]);
     assert_eq!(values(&of.llcs[0].changes), [("busy", Some(0.375), Some(0.75))]);
+    after.score.llcs = Some(["16-17", "2-3"].map(|cpus| cpus.parse().unwrap()).to_vec());
+    let of_other = compared(&before, &after, By::Name);
+    let caches = ["cache of CPUs 0-1", "cache of CPUs 2-3", "cache of CPUs 16-17"];
+    assert_eq!(labels(&of_other.llcs), caches, "by number");
+    assert_eq!(values(&of_other.llcs[0].changes), [("busy", Some(0.375), None)]);
     assert_eq!(labels(&of.domains), ["domain0 MC, idle"]);
     assert_eq!(values(&of.domains[0].changes), [("lb_count", Some(1000.0), Some(1000.0))]);
 }

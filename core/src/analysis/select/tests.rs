@@ -287,6 +287,7 @@ fn what_means_nothing_is_refused_with_a_hint() {
         plan=last:x => `last:x` names no number of plans => NEWEST
         score=last => `score=last` is a score, and stored plans are wanted => schedlab show 'score=last'
         since=3000-01-01 => `since=3000-01-01` lies in the future => it is 1970-01-06T12:00:00 UTC: schedlab list runs
+        since=1970-01-06T12:00:00 => nothing stored is `since=1970-01-06T12:00:00` => schedlab list runs
         since=7 => `since=7` is not a date => DATES
         since=10m => `since=10m` is not a date => minutes are `since=10min`, months dates; DATES
         variant=btach => nothing stored is `variant=btach` => did you mean `variant=batch`? schedlab list runs
@@ -418,6 +419,10 @@ fn the_last_plan_is_one_that_measured_something_on_a_real_backend() {
     let named = |text: &str| last(text, &heads).plans;
     assert_eq!(named("all,backend=null"), ["n6"]);
     assert_eq!((named("p6"), named("last,backend=o*")), (vec!["p6".to_string()], named("p6")));
+    let mut of_none = head("n7", 7, &["default"], &[("null", "null")]);
+    of_none.runs.done = 0;
+    let newest = [&[of_none], &heads[..]].concat();
+    assert_eq!(last("last,backend=null", &newest).plans, ["n6"], "another one has no run");
     heads.push(head("p5", 5, &["default"], &[("6.12.1", "big")]));
     let [newest, all] = ["last", "all"].map(|text| last(text, &heads));
     assert_eq!((newest.plans, newest.passed_over), (vec!["p5".to_string()], named_all(&heads, 3)));

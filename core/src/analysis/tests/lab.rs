@@ -188,7 +188,8 @@ fn a_plan_of_a_host_has_the_time_that_the_lab_takes_for_it() {
     plan.plan.lab.seeds = 8;
     let time_s = |plan: &SampledPlan| {
         let found = analysed(std::slice::from_ref(plan), &["default", "batch"]);
-        found.plans[0].in_lab_ns.map(|ns| ns / 1_000_000_000)
+        let whole_s = |ns| (ns % 1_000_000_000 == 0).then_some(ns / 1_000_000_000);
+        found.plans[0].in_lab_ns.map(|ns| whole_s(ns).unwrap_or_else(|| panic!("{ns}")))
     };
     // Two cells, runs of 5 s and a second of warm-up, and the machine is measured.
     assert_eq!(time_s(&plan), Some(16 * 42 + 8 + 30));

@@ -142,6 +142,18 @@ fn work_of_some_sides_only_is_refused() {
 }
 
 #[test]
+fn a_work_without_a_value_that_failures_explain_is_not_refused_as_well() {
+    let [first, mut second] = two();
+    second.runs.clear();
+    lose(&mut second, 0, 0, false, "no such file");
+    let no_value = SampledPlan { runs: Vec::new(), ..first.clone() };
+    for plans in [[first.clone(), second.clone()], [no_value, second]] {
+        let analysis = analysed(&plans, &["p1", "p2"]);
+        assert_eq!((analysis.works.len(), refusals(&analysis)), (0, Vec::new()));
+    }
+}
+
+#[test]
 fn works_that_only_the_baseline_of_against_has_are_not_asked_about() {
     let one = |id, at, name| rounds(work(plan(id, at, &["default"]), name, 2), 0..10, &[1.0]);
     let mut other = one("p3", 3, "chat");

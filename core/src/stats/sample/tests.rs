@@ -38,6 +38,27 @@ fn a_ratio_by_hand() {
 }
 
 #[test]
+fn differences_stand_in_the_order_of_rounds() {
+    let (baseline, variant) = ([(0, 1.0), (3, 3.0), (1, 10.0)], [(1, 12.0), (2, 9.0), (0, 2.0)]);
+    assert_eq!(differences(&baseline, &variant), [1.0, 2.0]);
+}
+
+#[test]
+fn an_interval_that_touches_no_change_is_on_neither_side() {
+    let side = |low, high| {
+        let interval = Some(Interval { low, high });
+        let ratio = Effect::Ratio(Ratio { ratio: 1.0, interval, pairs: 9 });
+        (ratio.side(), ratio.is_within(1.0))
+    };
+    assert_eq!(side(1.0, 1.5), (Ordering::Equal, true));
+    assert_eq!(side(0.6, 1.0), (Ordering::Equal, true));
+    assert_eq!(
+        (side(1.01, 2.0), side(0.5, 0.99)),
+        ((Ordering::Greater, false), (Ordering::Less, false))
+    );
+}
+
+#[test]
 fn the_limits_of_flips_by_hand() {
     // Six values: of 64 sets one may lie outside on each side, so all values are inside.
     let six = [3.0, -1.0, 2.0, 7.0, 5.0, 4.0];

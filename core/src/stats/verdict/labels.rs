@@ -441,4 +441,11 @@ mod tests {
         let units = [9, 10, 12, 13, 18, 19, 20].map(|round| runs.unit_of(round));
         assert_eq!(units, [None, Some(0), Some(0), Some(1), Some(2), None, None]);
     }
+
+    #[test]
+    fn both_sides_lose_one_mean() {
+        let sides: [&[(u32, f64)]; 2] = [&[(0, 8.0), (2, 9.0)], &[(1, 7.0), (2, 12.0)]];
+        assert_eq!(centered(sides), [[(0, -1.0), (2, 0.0)], [(1, -2.0), (2, 3.0)]]);
+        assert_eq!(centered([&[(0, 0.1); 3], &[]]), [vec![(0, 0.0); 3], Vec::new()]);
+    }
 }

@@ -272,6 +272,8 @@ mod tests {
         assert_eq!(rounds_needed(&base, f64::NAN), Rounds::MoreThan(MAX_ROUNDS));
         let still = Spread::Paired { sd_ln: 0.0 };
         assert_eq!(of(Experiment { spread: still, comparisons: 40, ..base }), 11);
+        let at_the_margin = rounds_for_same(&Experiment { spread: still, ..base }, 0.7, 0.7);
+        assert_eq!(at_the_margin, Rounds::MoreThan(MAX_ROUNDS));
         let same = |difference| number(rounds_for_same(&base, difference, 0.7));
         assert!(same(0.0) > few && same(0.3) > same(0.0), "{} {}", same(0.0), same(0.3));
         assert_eq!(rounds_for_same(&base, -0.7, 0.7), Rounds::MoreThan(MAX_ROUNDS));
