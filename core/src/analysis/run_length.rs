@@ -236,6 +236,13 @@ mod tests {
     }
 
     #[test]
+    fn lengths_are_those_that_a_person_would_choose() {
+        let lengths: Vec<u64> = lengths_ns().map(|ns| ns / MS).collect();
+        assert_eq!(lengths[..5], [10, 20, 50, 100, 200]);
+        assert!(lengths.is_sorted() && lengths.len() == 21 && lengths[20] == 50_000_000);
+    }
+
+    #[test]
     fn runs_that_differ_are_short_and_many() {
         let length = length(&runs(0.052, 0.015, None));
         assert!((length.between - 0.052).abs() < 0.004, "{length:?}");

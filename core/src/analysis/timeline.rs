@@ -421,7 +421,9 @@ mod tests {
         assert_eq!(first, [(three, 10), (none, 60), (three, 90), (none, 100)]);
         let last = Timeline::new(&trace(events), 50 * MS, 2, tasks);
         assert_eq!(last.idle, [idle(0, 10, 0, None), idle(40, 50, 0, None)]);
-        assert_eq!((last.waits, last.cpus[1][0].to_ns), (vec![wait(0, 0, 50)], 10 * MS));
+        let own = last.cpus[1].iter().map(|own| (own.occupant, own.from_ns / MS, own.to_ns / MS));
+        assert_eq!(own.collect::<Vec<_>>(), [(none, 0, 10), (three, 10, 40), (none, 40, 50)]);
+        assert_eq!(last.waits, [wait(0, 0, 50)]);
         assert_eq!((last.moves[0].at_ns, last.length_ns), (45 * MS, 50 * MS));
     }
 

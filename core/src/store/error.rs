@@ -425,3 +425,43 @@ fn is_unexpected_content(error: &rusqlite::Error) -> bool {
             | Utf8Error(..)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+
+    use super::*;
+
+    #[test]
+    fn faults_of_sqlite_are_what_a_user_can_do_something_about() {
+        let named = |error: &StoreError| match error {
+            StoreError::Damaged { why, .. } if why.starts_with("its plan was removed") => "removed",
+            StoreError::Damaged { .. } => "damaged",
+            StoreError::Event { .. } => "event",
+            StoreError::Full { .. } => "full",
+            StoreError::ReadOnly { .. } => "read-only",
+            StoreError::Busy { .. } => "busy",
+            StoreError::Sqlite { .. } => "sqlite",
+            other => panic!("{other:?}"),
+        };
+        let at = |error| Fault::from(error).at("store runs", Path::new("/no/such.db"));
+        for (code, expected) in [
+            (ffi::SQLITE_CONSTRAINT_FOREIGNKEY, "removed"),
+            (ffi::SQLITE_CONSTRAINT_PRIMARYKEY, "event"),
+            (ffi::SQLITE_FULL, "full"),
+            (ffi::SQLITE_IOERR_SHMSIZE, "full"),
+            (ffi::SQLITE_IOERR_READ, "sqlite"),
+            (ffi::SQLITE_READONLY_DBMOVED, "read-only"),
+            (ffi::SQLITE_BUSY_SNAPSHOT, "busy"),
+            (ffi::SQLITE_LOCKED, "busy"),
+            (ffi::SQLITE_CORRUPT, "damaged"),
+            (ffi::SQLITE_NOTADB, "damaged"),
+            (ffi::SQLITE_NOMEM, "sqlite"),
+        ] {
+            let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+            assert_eq!(named(&at(error)), expected, "{code}");
+        }
+        assert_eq!(named(&at(rusqlite::Error::IntegralValueOutOfRange(0, 7))), "damaged");
+        assert_eq!(named(&at(rusqlite::Error::QueryReturnedNoRows)), "sqlite");
+    }
+}

@@ -186,7 +186,30 @@ fn write_values<T: DataType>(
 
 #[cfg(test)]
 mod tests {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+
     use super::*;
+
+    #[test]
+    fn each_group_has_its_own_rows() {
+        let folder = tempfile::tempdir().unwrap();
+        let schema = "message rows { REQUIRED INT64 at; OPTIONAL INT64 even; }";
+        let mut table = Table::create(folder.path(), "rows", schema).unwrap();
+        let count = 2 * ROWS_OF_A_GROUP as i64 + 7;
+        for at in 0..count {
+            let even = Value::int((at % 2 == 0).then_some(at));
+            table.push([Value::Int(at), even].into_iter()).unwrap();
+        }
+        assert_eq!(table.close().unwrap(), count as u64);
+        let file = File::open(folder.path().join("rows.parquet")).unwrap();
+        let file = SerializedFileReader::new(file).unwrap();
+        let groups = file.metadata().row_groups().iter().map(|group| group.num_rows());
+        assert_eq!(groups.collect::<Vec<_>>(), [ROWS_OF_A_GROUP as i64, ROWS_OF_A_GROUP as i64, 7]);
+        for (at, row) in (0..).zip(file.get_row_iter(None).unwrap()) {
+            let even = if at % 2 == 0 { at.to_string() } else { "null".to_string() };
+            assert_eq!(row.unwrap().to_string(), format!("{{at: {at}, even: {even}}}"));
+        }
+    }
 
     #[test]
     fn a_column_takes_values_of_its_type_and_nothing_only_where_it_may() {

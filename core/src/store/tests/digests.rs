@@ -189,9 +189,11 @@ fn more_runs_are_gone_than_the_plan_asks_for() {
 fn runs_that_are_damaged_or_gone_are_made_again() {
     let (_folder, mut store) = four_rounds();
     let whole = store.record("plan").unwrap();
+    assert!(store.stored_runs("plan").unwrap().is_whole);
     let damage = "UPDATE metric SET value = value + 1 WHERE run IN (1, 4);
         UPDATE run SET measured_ns = 7 WHERE run = 6; DELETE FROM run WHERE run IN (2, 8)";
     store.conn.execute_batch(damage).unwrap();
+    assert!(!store.stored_runs("plan").unwrap().is_whole);
     let finished = store.finished_runs("plan").unwrap();
     let lost: Vec<RunKey> = keys(0..4).filter(|key| !finished.contains(key)).collect();
     assert_eq!(lost.len(), 5);

@@ -43,9 +43,20 @@ fn plans_and_rows_are_counted_and_a_run_has_its_disturbances_unless_it_is_damage
     assert_eq!(of_runs(&whole, "disturbances"), ["2", "2"]);
     let left = std::fs::read_dir(&whole).unwrap().count();
     assert_eq!(left, 2, "nothing but the plans");
+    // The first run has no time, as if it was invented.
+    assert_eq!(of_runs(&whole, "started_at")[0], "null");
+    assert_ne!(of_runs(&whole, "started_at")[1], "null");
+    assert!(store.export_parquet(None, &target(&whole)).is_err(), "it is there");
+    store.export_parquet(None, &ParquetTarget { overwrite: true, ..target(&whole) }).unwrap();
+    assert_eq!(std::fs::read_dir(&whole).unwrap().count(), 2, "nothing of what was replaced");
     let changed = "UPDATE run SET measured_ns = measured_ns + 1 WHERE round = 1";
     store.conn.execute_batch(changed).unwrap();
     let damaged = folder.path().join("damaged");
     store.export_parquet(None, &target(&damaged)).unwrap();
     assert_eq!(of_runs(&damaged, "disturbances"), ["2", "0"]);
+    // An id becomes the name of a folder.
+    forget_digests(&store);
+    store.conn.execute_batch("UPDATE plan SET id = 'x/../../out' WHERE id = 'other'").unwrap();
+    let refused = folder.path().join("refused");
+    assert!(store.export_parquet(None, &target(&refused)).is_err() && !refused.exists());
 }

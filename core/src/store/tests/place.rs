@@ -151,6 +151,7 @@ fn where_others_have_the_database_open_a_lost_journal_is_copied() {
     fs::remove_file(&journal).unwrap();
     let copy = next_to(&path, "schedlab.kept-1.db");
     assert_eq!(lost(&mut store), (Loss::Journal(journal), Kept::At(copy.clone())));
+    assert!(pragma(&store.conn, "busy_timeout").unwrap() > 0, "it waits for others again");
     drop((reader, store));
     assert_whole(&copy);
 }

@@ -7,7 +7,11 @@ use proptest::prelude::*;
 
 use super::sample;
 use super::*;
-use crate::model::{PlanEnd, PlanHead, RunKey, Window};
+use crate::model::{
+    Outcome, PlanEnd, PlanHead, PlanStarted, ProgramRecord, RunKey, SampledPlan, Window,
+    WorkerWindows,
+};
+use crate::store::windows::Windows;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
@@ -99,6 +103,67 @@ fn a_run_that_is_begun_again_keeps_only_its_own_windows() {
     let outcome = sample::outcome(other, 2);
     apply_all(&mut store, &[Event::RunEnded { key: other, outcome }]);
     assert_eq!(windows(&store), [(0, 0), (1, 7)], "runs side by side do not mix");
+    let key = RunKey { round: 1, cell: 0 };
+    apply_all(&mut store, &[window(key, 3), sample::start("other", 2)]);
+    let outcome = sample::outcome(key, 2);
+    apply_all(&mut store, &[Event::RunEnded { key, outcome }]);
+    assert_eq!(windows(&store), [(0, 0), (1, 7)], "nor do those of two plans");
+}
+
+#[test]
+fn the_windows_of_another_run_do_not_count() {
+    let mut windows = Windows::default();
+    let keys = [0, 1].map(|round| RunKey { round, cell: 0 });
+    for key in keys {
+        (0..5).for_each(|index| windows.add(key, &sample::window(index, 1), 0));
+        let Outcome::Done { result } = sample::outcome(key, 1) else { panic!("no result") };
+        assert!(!windows.contradict(key, &result), "{key:?}");
+    }
+    (5..7).for_each(|index| windows.add(keys[1], &sample::window(index, 1), 0));
+    let [one, other] = keys.map(|key| {
+        let Outcome::Done { result } = sample::outcome(key, 1) else { panic!("no result") };
+        windows.contradict(key, &result)
+    });
+    assert!(!one && other, "the last run has seven windows of a second in five seconds");
+}
+
+/// What pages show of one run after the other, of runs that were measured.
+#[test]
+fn latencies_windows_and_outputs_are_read_by_run() {
+    let (_folder, mut store) = begun(1);
+    let key = RunKey { round: 1, cell: 0 };
+    let mut events = sample::run(key, 2, 2);
+    let program = ProgramRecord { version: Some("7".to_string()), output: "done".to_string() };
+    if let Some(Event::RunEnded { outcome: Outcome::Done { result }, .. }) = events.last_mut() {
+        result.sets[0].program = Some(program.clone());
+    }
+    apply_all(&mut store, &events);
+    let failed = RunKey { round: 2, cell: 0 };
+    let outcome = Outcome::Failed { reason: "hung".to_string() };
+    apply_all(&mut store, &[Event::RunEnded { key: failed, outcome }]);
+    let mut latencies = Vec::new();
+    let take = |key, (set, name): (&str, &str), counts: &[(u64, u64)]| {
+        latencies.push((key, format!("{set}/{name}"), counts.to_vec()));
+    };
+    store.each_latency("plan", take).unwrap();
+    let counts = vec![(1_000, 1), (1_001_003, 40), (9_001_001, 1)];
+    assert_eq!(latencies, [(key, "web/wakeup".to_string(), counts)]);
+    let windows: Vec<_> = (0..2).map(|index| sample::window(index, 1).workers[0]).collect();
+    let (set, role) = ("web".to_string(), "worker".to_string());
+    let workers = vec![WorkerWindows { set, role, windows }; 2];
+    assert_eq!(store.windows("plan", key).unwrap(), workers);
+    assert_eq!(store.windows("plan", failed).unwrap(), []);
+    let mut all = Vec::new();
+    store.each_windows("plan", |key, workers| all.push((key, workers))).unwrap();
+    assert_eq!(all, [(key, workers)]);
+    let outputs = store.outputs("plan").unwrap();
+    let outputs = outputs.iter().map(|kept| (kept.round, kept.set.as_str(), &kept.record));
+    assert_eq!(outputs.collect::<Vec<_>>(), [(1, "web", &program)]);
+    let damage = "UPDATE program SET version = 'x'; UPDATE worker SET cpu_ns = 0";
+    store.conn.execute_batch(damage).unwrap();
+    assert!(
+        store.outputs("plan").unwrap().is_empty() && store.windows("plan", key).unwrap().is_empty()
+    );
 }
 
 #[test]
@@ -235,6 +300,41 @@ fn a_plan_without_its_end_is_named_with_the_runs_that_came() {
     }
     let (_folder, mut copy) = fresh();
     assert_eq!(import(&mut copy, &all).unwrap().unended, []);
+}
+
+#[test]
+fn a_plan_of_fixed_rounds_that_ended_with_fewer_is_named() {
+    type Change = fn(&mut PlanStarted);
+    let cases: [(Change, u32, bool); 6] = [
+        (|_| (), 3, true),
+        (|_| (), 1, true),
+        (|_| (), 0, false),
+        (|_| (), 10, false),
+        (|started| started.backend = "imported".to_string(), 3, false),
+        (|started| started.plan.measure.until_decided = true, 3, false),
+    ];
+    for (change, rounds, is_named) in cases {
+        let (_folder, mut store) = fresh();
+        let mut started = sample::started("plan", 1);
+        change(&mut started);
+        let is_imported = started.backend == SampledPlan::IMPORTED;
+        apply_all(&mut store, &[Event::PlanStarted(Box::new(started))]);
+        for round in 0..rounds {
+            let mut events = sample::run(RunKey { round, cell: 0 }, 1, 1);
+            if let Some(Event::RunEnded { outcome: Outcome::Done { result }, .. }) =
+                events.last_mut()
+            {
+                // Other tools do not say how long they measured.
+                result.measured_ns *= u64::from(!is_imported);
+            }
+            apply_all(&mut store, &events);
+        }
+        apply_all(&mut store, &[Event::PlanEnded { reason: PlanEnd::Complete, calibration: None }]);
+        let (_folder, mut copy) = fresh();
+        let imported = import(&mut copy, &export(&store)).unwrap();
+        let named = ("plan".to_string(), u64::from(rounds), 10);
+        assert_eq!(imported.incomplete, Vec::from_iter(is_named.then_some(named)), "{rounds}");
+    }
 }
 
 #[test]
