@@ -254,6 +254,17 @@ mod tests {
     }
 
     #[test]
+    fn each_set_counts_as_much_as_another() {
+        let mut two = runs(0.052, 0.015, None);
+        for run in &mut two {
+            let own = run.sets[0].1.clone();
+            run.sets.push(("t".to_string(), own));
+        }
+        let (one, two) = (length(&runs(0.052, 0.015, None)), length(&two));
+        assert!((one.interval - two.interval).abs() < 1e-9, "{one:?} {two:?}");
+    }
+
+    #[test]
     fn a_run_in_another_state_weighs_by_its_ratio_to_the_others() {
         let mut one = runs(0.052, 0.015, None);
         one[200].sets[0].1.iter_mut().for_each(|rate| *rate *= 5.0);

@@ -149,6 +149,11 @@ mod tests {
     #[test]
     fn estimators_of_small_samples() {
         type Row = (&'static [f64], Option<f64>, Option<f64>, Option<f64>);
+        let rates = [1.0, 3.0, 3.0];
+        assert!(near(harmonic_mean(&rates), Some(9.0 / 5.0)), "{:?}", harmonic_mean(&rates));
+        for without in [&[][..], &[2.0, 0.0], &[2.0, -2.0], &[2.0, f64::NAN], &[f64::INFINITY]] {
+            assert_eq!(harmonic_mean(without), None, "{without:?}");
+        }
         // values, mean, median, cv
         let cases: &[Row] = &[
             (&[], None, None, None),

@@ -160,6 +160,11 @@ mod tests {
         assert_eq!(texts, [digests[0], digests[5], digests[6]]);
         let numbers = [None, Some(97)].map(|number| digest(|all| all.add_integer(number)));
         assert_eq!(numbers, [digests[0], digests[1]]);
+        let bytes = Digests { run: 7, parts: [1, 2, 3, 4, 5, 6, 7, 8] }.to_bytes();
+        assert_eq!(Digests::from_bytes(&bytes).to_bytes(), bytes);
+        for other in [&bytes[1..], &bytes[8..], &[&bytes[..], &[0; 8]].concat(), &[]] {
+            assert_eq!(Digests::from_bytes(other), Digests::default(), "{}", other.len());
+        }
         // Where one value ends and the next begins counts, too.
         let pair = |one: &str, other: &str| {
             digest(|all| [one, other].iter().for_each(|text| all.add_text(Some(text))))

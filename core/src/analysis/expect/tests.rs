@@ -300,6 +300,26 @@ fn an_open_range_says_after_how_many_rounds_it_may_be_decided() {
     assert_eq!(of(8, 1.4).1, Some(Rounds::MoreThan(MAX_ROUNDS)), "on the limit");
 }
 
+/// There is no ratio then, and every fourth round says nothing of the range.
+#[test]
+fn an_open_range_of_values_that_may_be_0_says_it_too() {
+    let of = |so_many: u32| {
+        let mut measured = plan("p1", 1, &["default", "batch"]);
+        for round in 0..so_many {
+            let one = if round % 4 == 3 { 0.0 } else { 1.0 };
+            let ratio = one * 1.4 * 1.02f64.powf(spread(round));
+            measured = rounds(measured, round..round + 1, &[one, ratio]);
+        }
+        let expectations = [expect("throughput", Claim::Ratio { from: Some(1.39), to: None })];
+        let tested =
+            test(&analysed(&measured, &expectations), &expectations).remove(0).metrics.remove(0);
+        (tested.outcome, tested.rounds)
+    };
+    let (Outcome::Open, Some(Rounds::Number(needed))) = of(12) else { panic!("{:?}", of(12)) };
+    assert!((16..200).contains(&needed), "{needed}");
+    assert_eq!(of(2 * needed).0, Outcome::Holds, "{needed} rounds");
+}
+
 #[test]
 fn not_worse_and_not_better_look_at_the_ends_that_the_direction_makes_theirs() {
     use Direction::{HigherIsBetter, LowerIsBetter};

@@ -237,6 +237,9 @@ fn a_task_that_runs_much_and_as_before_comes_after_one_that_changed() {
     let of = |run_ns| vec![task("steady", 1, 900_000, &[]), task("web", 2, run_ns, &[])];
     let [before, after] = [saved("a", S, of(4_000), vec![]), saved("b", S, of(3_000), vec![])];
     assert_eq!(labels(&compared(&before, &after, By::Name).rows), ["web", "steady"]);
+    let in_twice = vec![task("steady", 1, 1_800_000, &[]), task("web", 2, 6_000, &[])];
+    let longer = saved("b", 2 * S, in_twice, vec![]);
+    assert_eq!(labels(&compared(&before, &longer, By::Name).rows), ["web", "steady"]);
 }
 
 #[test]

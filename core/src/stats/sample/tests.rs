@@ -38,6 +38,15 @@ fn a_ratio_by_hand() {
 }
 
 #[test]
+fn a_distance_has_its_number_and_the_larger_of_one_kind() {
+    let (ratio, difference) = (Distance::Ratio, Distance::Difference);
+    assert_eq!((ratio(0.1).value(), difference(-3.0).value()), (0.1, -3.0));
+    assert_eq!(ratio(0.1).max(ratio(0.2)), Some(ratio(0.2)));
+    assert_eq!(difference(3.0).max(difference(2.0)), Some(difference(3.0)));
+    assert_eq!(ratio(0.1).max(difference(0.2)), None);
+}
+
+#[test]
 fn differences_stand_in_the_order_of_rounds() {
     let (baseline, variant) = ([(0, 1.0), (3, 3.0), (1, 10.0)], [(1, 12.0), (2, 9.0), (0, 2.0)]);
     assert_eq!(differences(&baseline, &variant), [1.0, 2.0]);

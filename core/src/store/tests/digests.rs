@@ -14,7 +14,12 @@ const FLIPS: u32 = 200;
 /// It counts as failed, with the reason, and its damage is reported.
 pub(super) fn assert_run_is_lost(store: &Store, run: &RecordedRun) {
     let Outcome::Failed { reason } = &run.outcome else { panic!("{run:?}") };
-    assert!(reason.starts_with("the store is damaged: round "), "{reason}");
+    let begins =
+        format!("the store is damaged: round {} of cell {}: ", run.key.round, run.key.cell);
+    assert!(
+        reason.starts_with(&begins) && reason.ends_with(" is not what was written"),
+        "{reason}"
+    );
     let reported = reported(store);
     assert!(matches!(&reported[..], [Damage::Run { .. }]), "{reported:?}");
 }
@@ -79,6 +84,12 @@ fn what_belongs_to_no_run_is_checked_too() {
         assert!(heads.iter().all(|head| head.id != "plan"), "{sql}");
         assert!(reported(&store).contains(&Damage::Plan { id: "plan".to_string() }), "{sql}");
     }
+    let (_folder, mut store) = filled();
+    apply_all(&mut store, &[sample::start("plan", 2)]);
+    assert_eq!(store.record("plan").unwrap().runs.len(), 2);
+    store.conn.execute_batch("UPDATE run SET environment = 1 WHERE run = 2").unwrap();
+    let error = store.record("plan").unwrap_err();
+    assert!(matches!(error, StoreError::Damaged { .. }), "the session of a run: {error:?}");
 }
 
 /// Rounds and cells of a plan with two cells, in the order in which they end.

@@ -94,6 +94,11 @@ fn plans_that_differ_say_in_what() {
         change(&mut other);
         assert_eq!(what_differs(&first, &other), expected);
     }
+    let (_folder, mut store) = fresh();
+    apply_all(&mut store, &[Event::PlanStarted(Box::new(first.clone()))]);
+    let other = PlanStarted { sharding: started(2).1.sharding, ..first };
+    let refused = store.apply(&Event::PlanStarted(Box::new(other))).unwrap_err();
+    assert!(refused.to_string().contains("the part of the plan"), "{refused}");
 }
 
 #[test]
@@ -107,7 +112,9 @@ fn a_part_that_comes_is_joined_with_those_that_are_stored() {
     };
     let (_folder, mut store) = part(1);
     let (_other_folder, other) = part(2);
-    import_store(&mut store, &other).unwrap();
+    let imported = import_store(&mut store, &other).unwrap();
+    assert_eq!((imported.plans, imported.joined.len()), (1, 1));
+    assert_eq!(store.sampled(&started(1).0.whole_id()).unwrap().environments.len(), 2);
     let heads = store.plan_heads().unwrap();
     let ids: Vec<&str> = heads.iter().map(|head| head.id.as_str()).collect();
     assert_eq!(ids, [started(1).0.whole_id()]);
