@@ -430,14 +430,18 @@ mod tests {
     #[test]
     fn the_first_event_of_a_task_says_how_it_began() {
         let events = vec![waking(10, 1), migrate(20, 2), switch(30, 0, 5, Left::Preempted, 3)];
-        // 4 is in no event, nor is 6, which may sleep.
+        // 4 and 6 are in no event: 4 had a CPU all the time, as 2 cannot have had; 3 and 6 may sleep.
         let mut tasks: Vec<_> = (1..=6).map(|tid| task(tid, "0", 0)).collect();
-        tasks[5].never_sleeps = false;
-        let timeline = Timeline::new(&trace(events), 100 * MS, 1, tasks);
+        (tasks[1], tasks[3]) = (task(2, "0-1", 100), task(4, "0-1", 100));
+        for at in [2, 5] {
+            tasks[at].never_sleeps = false;
+        }
+        let timeline = Timeline::new(&trace(events), 100 * MS, 2, tasks);
         let wait = |task, from, to| Wait { task, from_ns: from * MS, to_ns: to * MS };
-        let later = [wait(0, 10, 100), wait(1, 0, 100), wait(3, 0, 100), wait(4, 30, 100)];
+        let later = [wait(0, 10, 100), wait(1, 0, 100), wait(4, 30, 100)];
         assert_eq!(timeline.waits, [&[wait(2, 0, 30)], &later[..]].concat());
-        assert_eq!(timeline.cpus[0][0].occupant, Occupant::Task(4));
+        let first = |cpu: usize| timeline.cpus[cpu][0].occupant;
+        assert_eq!([first(0), first(1)], [Occupant::Task(4), Occupant::Task(3)]);
     }
 
     #[test]

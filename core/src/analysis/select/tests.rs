@@ -440,6 +440,23 @@ fn the_last_plan_is_one_that_measured_something_on_a_real_backend() {
 }
 
 #[test]
+fn only_plans_that_a_choice_could_have_taken_are_passed_over() {
+    let head = |id: &str, variants: &[&str]| head(id, 1, variants, &[("6.12.1", "big")]);
+    let passed_over = |texts: &[&str], heads: &[PlanHead]| {
+        let texts: Vec<String> = texts.iter().map(|text| text.to_string()).collect();
+        select(&texts, heads, NOW_NS).unwrap().remove(0).passed_over
+    };
+    let both = ["default", "batch"];
+    let measured = head("p5", &both);
+    let older = [measured.clone(), head("u4", &both)];
+    assert_eq!(passed_over(&["last"], &older), ["u4"; 0]);
+    assert_eq!(passed_over(&["all"], &older), ["u4"]);
+    // Both sides are variants of one plan.
+    assert_eq!(passed_over(&both, &[head("u6", &both), measured.clone()]), ["u6"]);
+    assert_eq!(passed_over(&both, &[head("u6", &["default"]), measured]), ["u6"; 0]);
+}
+
+#[test]
 fn one_plan_is_named_by_an_id_or_the_beginning_of_one_alone() {
     let ids = ["20261122-0519-aa", "20261122-0519", "20261121-1200-bb"];
     let heads = ids.map(|id| head(id, 1, &["default"], &[("6.12.1", "big")]));

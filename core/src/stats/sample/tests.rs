@@ -47,6 +47,14 @@ fn a_distance_has_its_number_and_the_larger_of_one_kind() {
 }
 
 #[test]
+fn two_values_deviate_and_one_does_not() {
+    let samples = Samples::paired(&side(&[1.0, 1.0]), &side(&[1.0, std::f64::consts::E]));
+    let deviations = samples.before(2).unwrap().deviations().unwrap();
+    assert!(deviations.len() == 1 && is_near(deviations[0], 0.5f64.sqrt()), "{deviations:?}");
+    assert_eq!(samples.before(1).unwrap().deviations(), None);
+}
+
+#[test]
 fn differences_stand_in_the_order_of_rounds() {
     let (baseline, variant) = ([(0, 1.0), (3, 3.0), (1, 10.0)], [(1, 12.0), (2, 9.0), (0, 2.0)]);
     assert_eq!(differences(&baseline, &variant), [1.0, 2.0]);

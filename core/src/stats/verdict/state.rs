@@ -517,7 +517,7 @@ mod tests {
         };
         assert_eq!(draws(100), 20_000);
         assert_eq!(draws(1_000), 3_125, "8e8 additions of 1,000 times 256");
-        // Of more variants each claim has less of the level, and takes as many more draws.
+        // With more variants each claim has less of the level, and takes as many more draws.
         let family = Family { variants: 5, draws: 100, ..family };
         let several = DrawsOfLook::new(&[], &family, family.alpha, false);
         assert_eq!(several.max, (40.0 * 5.0 / family.alpha) as u32);

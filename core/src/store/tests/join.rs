@@ -70,6 +70,19 @@ fn a_part_with_a_run_of_another_part_is_not_joined() {
 }
 
 #[test]
+fn a_run_of_a_part_that_is_gone_is_one_of_its_own() {
+    let (_folder, mut store) = fresh();
+    measure(&mut store, 2);
+    let keys = |store: &Store| {
+        let runs = store.record(&started(2).0.id()).unwrap().runs;
+        runs.iter().map(|run| run.key).collect::<std::collections::BTreeSet<_>>()
+    };
+    let before = keys(&store);
+    store.conn.execute_batch("DELETE FROM run WHERE run = 1").unwrap();
+    assert_eq!(keys(&store), before, "{:?}", reported(&store));
+}
+
+#[test]
 fn plans_that_differ_say_in_what() {
     let (_, first) = started(1);
     let title = format!("the title (`{}` and `other`)", first.plan.title);

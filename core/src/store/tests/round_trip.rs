@@ -111,6 +111,16 @@ fn a_run_that_is_begun_again_keeps_only_its_own_windows() {
 }
 
 #[test]
+fn a_plan_that_goes_on_with_more_rounds_has_these() {
+    let (_folder, mut store) = begun(2);
+    let mut more = sample::started("plan", 2);
+    more.plan = more.plan.extended(10, 3);
+    apply_all(&mut store, &[Event::PlanStarted(Box::new(more.clone()))]);
+    assert_eq!(store.plan_started("plan").unwrap().plan, more.plan);
+    assert_eq!(store.plan_heads().unwrap()[0].runs.total, 26);
+}
+
+#[test]
 fn the_windows_of_another_run_do_not_count() {
     let mut windows = Windows::default();
     let keys = [0, 1].map(|round| RunKey { round, cell: 0 });
@@ -127,7 +137,7 @@ fn the_windows_of_another_run_do_not_count() {
     assert!(!one && other, "the last run has seven windows of a second in five seconds");
 }
 
-/// What pages show of one run after the other, of runs that were measured.
+/// Pages show runs that were measured, one after the other.
 #[test]
 fn latencies_windows_and_outputs_are_read_by_run() {
     let (_folder, mut store) = begun(1);
@@ -157,8 +167,9 @@ fn latencies_windows_and_outputs_are_read_by_run() {
     store.each_windows("plan", |key, workers| all.push((key, workers))).unwrap();
     assert_eq!(all, [(key, workers)]);
     let outputs = store.outputs("plan").unwrap();
-    let outputs = outputs.iter().map(|kept| (kept.round, kept.set.as_str(), &kept.record));
-    assert_eq!(outputs.collect::<Vec<_>>(), [(1, "web", &program)]);
+    let outputs = outputs.iter();
+    let outputs = outputs.map(|kept| (kept.round, &*kept.variant, &*kept.set, &kept.record));
+    assert_eq!(outputs.collect::<Vec<_>>(), [(1, "default", "web", &program)]);
     let damage = "UPDATE program SET version = 'x'; UPDATE worker SET cpu_ns = 0";
     store.conn.execute_batch(damage).unwrap();
     assert!(

@@ -285,6 +285,22 @@ fn guests_are_sampled_each_once_whatever_the_backend_is_called() {
 }
 
 #[test]
+fn what_switches_took_is_sampled_where_variants_take_turns() {
+    let took = |ns| {
+        let switch =
+            knob(KnobReading::SWITCH, Value::DurationNs(0), Reading::Known(Value::DurationNs(ns)));
+        changed(ns as u32, |result| result.knobs = vec![switch.clone()])
+    };
+    for (turns_ns, expected) in [(Some(10_000_000), vec![7, 8]), (None, Vec::new())] {
+        let (_folder, mut store) = fresh();
+        let mut started = sample::started("plan", 1);
+        started.plan.measure.turns_ns = turns_ns;
+        apply_all(&mut store, &[Event::PlanStarted(Box::new(started)), took(7), took(8)]);
+        assert_eq!(store.sampled("plan").unwrap().switches_ns, expected);
+    }
+}
+
+#[test]
 fn what_a_pool_became_is_sampled() {
     let mut started = sample::started("plan", 1);
     started.plan.placement.pool = "bench".to_string().try_into().ok();
