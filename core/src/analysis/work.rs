@@ -202,7 +202,8 @@ mod tests {
             let operations = ("operations".to_string(), Value::Text(text));
             plan.cells[0].work.sets[0].params.extend([operations]);
         }
-        let cases: [(fn(&mut SampledPlan), [&str; 2]); 7] = [
+        type Change = fn(&mut SampledPlan);
+        let cases: [(Change, [&str; 2]); 7] = [
             (|plan| plan.backend = "lab".to_string(), ["backend", "lab"]),
             (|plan| plan.plan.measure.warmup_ns = 0, ["warm-up", "none"]),
             (|plan| plan.cells[0].work.sets.clear(), ["sets", "0"]),
