@@ -459,7 +459,11 @@ mod tests {
             (ffi::SQLITE_NOMEM, "sqlite"),
         ] {
             let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
-            assert_eq!(named(&at(error)), expected, "{code}");
+            let error = at(error);
+            assert_eq!(named(&error), expected, "{code}");
+            let is_io = code == ffi::SQLITE_IOERR_READ;
+            let hint = error.problem().hint.unwrap_or_default();
+            assert_eq!(hint.contains("ulimit -f"), is_io, "{code}: {hint}");
         }
         assert_eq!(named(&at(rusqlite::Error::IntegralValueOutOfRange(0, 7))), "damaged");
         assert_eq!(named(&at(rusqlite::Error::QueryReturnedNoRows)), "sqlite");

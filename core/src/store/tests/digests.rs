@@ -22,6 +22,7 @@ pub(super) fn assert_run_is_lost(store: &Store, run: &RecordedRun) {
     );
     let reported = reported(store);
     assert!(matches!(&reported[..], [Damage::Run { .. }]), "{reported:?}");
+    assert!(store.has_damage());
 }
 
 /// Two plans and three runs, with all that hangs on them.
