@@ -536,5 +536,7 @@ mod tests {
         for (bytes, nodes, is_taken) in cases {
             assert_eq!(check_size(bytes, nodes).is_ok(), is_taken, "{bytes} {nodes}");
         }
+        let refused = parse(&format!("[{}0]", "0,".repeat(MAX_LINE_NODES)), 3).unwrap_err();
+        assert!(refused.to_string().contains("it has more than 4000000 values"), "{refused}");
     }
 }

@@ -48,6 +48,7 @@ fn a_value_of_a_run_that_was_changed_costs_this_run_alone() {
         ("UPDATE worker_set SET name = 'x' WHERE run = 2", "worker sets"),
         ("UPDATE run SET measured_ns = measured_ns + 1 WHERE run = 2", "row"),
         ("UPDATE run SET started_unix_ns = 0 WHERE run = 2", "row"),
+        ("UPDATE run SET round = 7 WHERE run = 2", "row"),
         ("UPDATE run SET digests = x'00' WHERE run = 2", "row"),
         ("UPDATE run SET digests = NULL WHERE run = 2", "row"),
     ];
