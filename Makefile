@@ -29,12 +29,12 @@ test: ## run every test
 	@echo 'The output of each half comes when it has ended.'
 	@$(MAKE) --no-print-directory --jobs=$(TEST_JOBS) --keep-going --output-sync=target test-lab test-rest
 
-# Guests have a time of their own and fill the CPUs; the other tests mostly wait, so more of them run at once.
+# Guests have a time of their own and fill the CPUs; the other tests mostly wait.
 test-lab:
 	$(TEST) --test lab -- --show-output
 
 test-rest:
-	$(TEST) --workspace --no-fail-fast --lib --test main -- --show-output --test-threads=$$((2 * $$(nproc)))
+	$(TEST) --workspace --no-fail-fast --lib --test main -- --show-output
 
 test-quick: ## run the tests for the minute between two edits
 	$(TEST) --workspace --lib --test main -- $(patsubst %,--skip %,$(shell cat tests/slow.txt))

@@ -154,10 +154,12 @@ pub fn signal(pid: u32, name: &str) {
     assert!(sent.success(), "kill {name} {pid}");
 }
 
+pub fn is_gone(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
+    state.is_none_or(|state| state == "Z")
+}
+
 pub fn assert_gone(pid: u32) {
-    wait_for("the process to be gone", || {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
-        (state.is_none() || state == Some("Z")).then_some(())
-    });
+    wait_for("the process to be gone", || is_gone(pid).then_some(()));
 }
