@@ -48,7 +48,9 @@ fn group_of(pid: u32) -> Option<u32> {
 pub fn runner(schedlab: u32, workers: usize) -> u32 {
     wait_for("the runner's workers", || {
         let runner = *children(schedlab).first()?;
-        let threads = std::fs::read_dir(format!("/proc/{runner}/task")).ok()?.count() - 1;
+        // One that ends has no thread left.
+        let threads =
+            std::fs::read_dir(format!("/proc/{runner}/task")).ok()?.count().checked_sub(1)?;
         (threads + children(runner).len() >= workers).then_some(runner)
     })
 }
