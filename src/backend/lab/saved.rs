@@ -170,8 +170,8 @@ impl SavedMachines {
         fs::create_dir_all(&self.folder)?;
         let path = self.folder.join(digest);
         self.remove_abandoned()?;
-        // A pipe there would be written to, and wait for a reader.
-        if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        // Writing into a pipe would wait for a reader.
+        if fs::metadata(&path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
             remove_if_there(&path)?;
         }
         let mut out = NewFile::begin(&path)?;
@@ -476,7 +476,7 @@ mod tests {
         // One that is gone already is no fault.
         (0..2).for_each(|_| bench.saved.remove(&listed[1]).unwrap());
         assert_eq!((bench.get("a"), bench.get("b")), (None, Some(quiet())));
-        // Who saves does not wait for a reader of the pipe, nor write to where the link leads.
+        // A machine takes the place of a pipe, and nobody waits for a reader.
         for name in ["0", "f"] {
             bench.put(name).unwrap();
             assert_eq!(bench.get(name), Some(quiet()), "{name}");
