@@ -93,6 +93,21 @@ fn a_worker_that_something_else_changes_fails_the_run_with_the_knob() {
     }
 }
 
+/// An operation fits in the washout on a CPU of its own, and takes ten times as long here.
+#[test]
+fn a_run_in_which_switches_cut_operations_fails() {
+    let home = Home::new();
+    write_plan(&home, "100ms", "200ms", "threads");
+    let crowded = home.read("plan.toml").replace(
+        "use = \"pipe\"\nworkers = \"threads\"\n",
+        "use = \"spin\"\nwork = \"15ms\"\ncount = 10\n[placement]\ncpus = \"0\"\n",
+    );
+    home.write("plan.toml", crowded);
+    let said = joined(&home.both(3, "run plan.toml --rounds 1"));
+    assert!(said.contains("switches between variants cut"), "{said}");
+    assert!(said.contains("hint: longer `turns`"), "{said}");
+}
+
 #[test]
 fn a_knob_is_read_on_a_set_that_has_none_of_its_own() {
     let home = Home::new();

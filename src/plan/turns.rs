@@ -118,14 +118,15 @@ fn work_fits(plan: &Plan, work: &Work, turns: &Turns) -> Result<(), ValueError> 
 
 /// The shortest time that an operation of a worker can take; `None`: not known before the run.
 fn operation_ns(plan: &Plan, set: &WorkerSet) -> Option<u64> {
-    // One CPU for each worker: what they wait for each other is not known.
-    let pool = Pool::new((0..set.count).collect(), &[]);
     let (params, count, kind, seed) = (&set.params, 1, set.kind, plan.measure.seed);
-    let request = Request { params, count, kind, pool: &pool, seed, speed: Speed::default() };
     let workload = workload::find(&set.workload)?;
-    let per_s = workload.max_samples_per_s(&request)?;
+    let one = Pool::new((0..1).collect(), &[]);
+    let request = Request { params, count, kind, pool: &one, seed, speed: Speed::default() };
     let workers = workload.layout(&request).ok()?;
     let counting = workers.iter().filter(|&&role| workload.spec().roles[role].counts).count();
+    // One CPU for each worker: what they wait for each other is not known.
+    let pool = Pool::new((0..workers.len() as u32).collect(), &[]);
+    let per_s = workload.max_samples_per_s(&Request { pool: &pool, ..request })?;
     Some((counting.max(1) as f64 * 1e9 / per_s).round() as u64)
 }
 
@@ -152,6 +153,7 @@ mod tests {
         let common = "[[variant]]\nname = \"a\"\nnice = 1\ncgroup-weight = 7\n\
                       [[variant]]\nname = \"b\"\npolicy = \"batch\"\ncgroup-weight = 7\n";
         read(measure, common, "\"spin\"").unwrap();
+        read(measure, TWO, "\"schbench\"\nthreads = 8\nrequest = \"5ms\"\nsleep = \"0s\"").unwrap();
         let cases = [
             ("turns = \"9ms\"", TWO, "\"spin\"", "10ms"),
             ("turns = \"600ms\"\nduration = \"1s\"", TWO, "\"spin\"", "2 blocks of 600ms"),

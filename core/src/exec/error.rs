@@ -67,6 +67,10 @@ pub enum ExecError {
         show_duration(*.washout_ns)
     )]
     SlowSwitch { took_ns: u64, washout_ns: u64 },
+    #[error(
+        "switches between variants cut {cut} of {of} operations of `{set}`, and these count for none"
+    )]
+    CutOperations { set: String, cut: u64, of: u64 },
     #[error("{worker} no longer has its variant's `{knob}`: something else has changed it")]
     KnobChanged { knob: &'static str, worker: String },
     #[error(
@@ -176,6 +180,9 @@ impl Advice for ExecError {
             }
             ExecError::Switch(missing) | ExecError::Change { missing, .. } => Some(&missing.hint),
             ExecError::SlowSwitch { .. } => Some("longer `turns`, or fewer workers"),
+            ExecError::CutOperations { .. } => Some(
+                "longer `turns`, so that a fifth of a block is longer than an operation with its waits",
+            ),
             ExecError::KnobChanged { .. } => Some("measure this workload without `turns`"),
             ExecError::BaseSliceChanged { .. } => {
                 Some("measure again while nothing writes /sys/kernel/debug/sched/base_slice_ns")

@@ -73,7 +73,7 @@ pub struct WorkerGroup {
 
 /// One worker set, prepared.
 pub struct Set {
-    name: String,
+    pub name: String,
     pub control: &'static Control,
     /// One for each worker.
     pub slots: &'static [Slot],
@@ -95,6 +95,11 @@ pub struct Set {
 }
 
 impl Set {
+    /// Whether the operations of a member of it count.
+    pub fn counts(&self, member: &Member) -> bool {
+        self.spec.roles[member.role].counts
+    }
+
     /// Sets whose workers meet have one role, and are known by their own names.
     fn thread_name(&self, role: usize) -> String {
         let role = self.spec.roles[role].name;

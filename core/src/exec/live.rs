@@ -130,7 +130,7 @@ impl Live {
     pub fn finish(&self, is_enough: impl Fn() -> bool) {
         self.group.stop();
         let (set, members) = (&self.group.sets()[0], self.group.members());
-        let counting = members.iter().filter(|member| set.spec.roles[member.role].counts);
+        let counting = members.iter().filter(|member| set.counts(member));
         while !is_enough() && !counting.clone().all(|member| member.slot.has_ended()) {
             set.load.release();
             clock::sleep_until_or_signal(clock::monotonic_ns() + FINISH_POLL_NS);

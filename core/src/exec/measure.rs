@@ -316,7 +316,7 @@ fn sleep_and_check(group: &WorkerGroup, deadline_ns: u64) -> Result<(), ExecErro
 pub fn ops_per_s(group: &WorkerGroup, workers: &[WorkerWindow]) -> Vec<Option<f64>> {
     let mut sums = vec![None; group.sets().len()];
     for (member, window) in group.members().iter().zip(workers) {
-        let counts = group.sets()[member.set].spec.roles[member.role].counts;
+        let counts = group.sets()[member.set].counts(member);
         if counts && window.wall_ns > 0 {
             let rate = window.ops as f64 * 1e9 / window.wall_ns as f64;
             *sums[member.set].get_or_insert(0.0) += rate;

@@ -246,7 +246,7 @@ fn cut_by_switches(
     (!bounds.is_empty()).then(|| {
         let fact = DisturbanceFact::Cut {
             set: set.to_string(),
-            latency: latency.to_string(),
+            latency: Some(latency.to_string()),
             cut: own.total(),
             of: ended.total() + own.total(),
             longest_ns: own.max_ns().unwrap_or(0),

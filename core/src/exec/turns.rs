@@ -25,6 +25,12 @@ use super::group::{Member, WorkerGroup};
 use super::measure::{Measured, Sample, WorkerMeasured, cpu_ns, ops_per_s};
 use super::result::variant_sets;
 
+/// A run fails in which switches cut a larger share of a set's operations: the margin of a throughput, so that what is
+/// missing makes no verdict by itself.
+const MAX_CUT: f64 = 0.02;
+/// A larger share is reported.
+const NOTED_CUT: f64 = 0.01;
+
 /// A run in turns that is about to start.
 pub struct TurnSection<'g> {
     group: &'g WorkerGroup,
@@ -159,7 +165,8 @@ impl<'g> TurnSection<'g> {
         }
         self.group.stop();
         let overhead_cpu_ns = clock::own_thread_cpu_ns() - overhead_before_ns;
-        Ok(self.into_results(windows, overhead_cpu_ns))
+        let cut = self.cut_operations()?;
+        Ok(self.into_results(windows, cut, overhead_cpu_ns))
     }
 
     /// One block of a variant, up to `end_ns`.
@@ -257,7 +264,30 @@ impl<'g> TurnSection<'g> {
         variants.map(of_variant).collect()
     }
 
-    fn into_results(self, windows: Vec<Vec<Vec<Option<f64>>>>, overhead_cpu_ns: u64) -> InTurns {
+    /// By variant: sets that lost enough operations to switches that their throughput is wrong.
+    fn cut_operations(&self) -> Result<Vec<Vec<Disturbance>>, ExecError> {
+        let of_set = |variant: usize, (position, set): (usize, &super::group::Set)| {
+            let is_counted = |member: &&Member| member.set == position && set.counts(member);
+            let members = self.group.members().iter().filter(is_counted);
+            let lanes = members.filter_map(|member| Some(member.lanes?.of_variant(variant)));
+            let (whole, cut) =
+                lanes.fold((0, 0), |(ops, cut), lane| (ops + lane.ops(), cut + lane.cut_ops()));
+            cut_operations(&set.name, cut, whole + cut)
+        };
+        let of_variant = |variant| {
+            let sets = self.group.sets().iter().enumerate().filter(|(_, set)| !set.is_background);
+            let cut = sets.map(|set| of_set(variant, set));
+            Ok(cut.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+        };
+        (0..self.tracks.len()).map(of_variant).collect()
+    }
+
+    fn into_results(
+        self,
+        windows: Vec<Vec<Vec<Option<f64>>>>,
+        mut disturbances: Vec<Vec<Disturbance>>,
+        overhead_cpu_ns: u64,
+    ) -> InTurns {
         let sets = self.group.sets().iter();
         let none: Vec<Vec<Histogram>> =
             sets.map(|set| vec![Histogram::default(); set.recorders.kinds()]).collect();
@@ -278,8 +308,10 @@ impl<'g> TurnSection<'g> {
         });
         let measured = measured.collect();
         let knobs = (0..self.tracks.len()).map(|variant| self.readings(variant)).collect();
-        let late = self.late.iter().map(LateBlocks::disturbance).collect();
-        InTurns { measured, knobs, late_to_early, late, overhead_cpu_ns }
+        for (own, late) in disturbances.iter_mut().zip(&self.late) {
+            own.extend(late.disturbance());
+        }
+        InTurns { measured, knobs, late_to_early, disturbances, overhead_cpu_ns }
     }
 
     /// The throughput of each set in the late halves of blocks to that in the early ones.
@@ -287,9 +319,8 @@ impl<'g> TurnSection<'g> {
         let sets = self.group.sets().iter().enumerate();
         let ratio = |(position, set): (usize, &super::group::Set)| {
             let workers = self.group.members().iter().zip(tracks);
-            let counts =
-                |member: &Member| member.set == position && set.spec.roles[member.role].counts;
-            let counting = || workers.clone().filter(|(member, _)| counts(member));
+            let is_counted = |member: &Member| member.set == position && set.counts(member);
+            let counting = || workers.clone().filter(|(member, _)| is_counted(member));
             let [early, late] = [0, 1].map(|half| {
                 let rates = counting().map(|(_, track)| track.halves[half].rate());
                 rates.sum::<f64>()
@@ -324,6 +355,17 @@ impl<'g> TurnSection<'g> {
         }
         readings
     }
+}
+
+/// Judges the throughput of a set under a variant, of whose `all` operations switches cut `cut`.
+fn cut_operations(set: &str, cut: u64, all: u64) -> Result<Option<Disturbance>, ExecError> {
+    let (set, share) = (set.to_string(), cut as f64 / all.max(1) as f64);
+    if share > MAX_CUT {
+        return Err(ExecError::CutOperations { set, cut, of: all });
+    }
+    let bounds = vec!["throughput".to_string()];
+    let fact = DisturbanceFact::Cut { set, latency: None, cut, of: all, longest_ns: 0, bounds };
+    Ok((share > NOTED_CUT).then_some(Disturbance { share: None, fact }))
 }
 
 impl LateBlocks {
@@ -369,7 +411,7 @@ pub struct InTurns {
     /// By variant and set.
     late_to_early: Vec<Vec<Reading<f64>>>,
     /// By variant.
-    late: Vec<Option<Disturbance>>,
+    disturbances: Vec<Vec<Disturbance>>,
     pub overhead_cpu_ns: u64,
 }
 
@@ -379,7 +421,7 @@ impl InTurns {
         let result = |(variant, (measured, knobs)): (usize, (&Measured, _))| {
             let (mut sets, mut disturbances): (Vec<SetResult>, Vec<Disturbance>) =
                 variant_sets(&spec.cell.work.sets, group, measured, Some(variant));
-            disturbances.extend(self.late[variant].clone());
+            disturbances.extend(self.disturbances[variant].clone());
             for (set, ratio) in sets.iter_mut().zip(&self.late_to_early[variant]) {
                 set.metrics.push(late_to_early().reading(ratio.clone()));
             }
@@ -465,6 +507,21 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn cut_operations_are_reported_above_one_percent_and_fail_a_run_above_two() {
+        let found = |cut, all| cut_operations("web", cut, all);
+        assert_eq!(found(0, 0).unwrap(), None);
+        assert_eq!(found(3, 300).unwrap(), None);
+        let Some(Disturbance { fact: DisturbanceFact::Cut { cut, of, .. }, .. }) =
+            found(6, 300).unwrap()
+        else {
+            panic!("{:?}", found(6, 300))
+        };
+        assert_eq!((cut, of), (6, 300));
+        let error = found(7, 300).unwrap_err();
+        assert!(error.to_string().contains("7 of 300 operations of `web`"));
     }
 
     #[test]

@@ -28,7 +28,7 @@ words! {
         CpuHotplug = "CPU hotplug",
         StarvedWorkers = "starved workers",
         UnderWay = "latencies under way at the end",
-        Cut = "latencies cut by switches",
+        Cut = "cut by switches",
         CountedWork = "work in operations",
         CpuTimeAboveWall = "CPU time above wall time",
         ProbeSource = "lesser source of a probe",
@@ -101,15 +101,18 @@ pub enum DisturbanceFact {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         ages: Vec<(u64, u64)>,
     },
-    /// In turns: latencies that began before a switch and ended after it. They count for no variant, so these metrics
-    /// of the latency are lower bounds.
+    /// In turns: latencies, or operations, that began before a switch and ended after it. They count for no variant, so
+    /// these metrics are lower bounds.
     Cut {
         set: String,
-        latency: String,
-        /// Those between any two variants, by the number of variants.
+        /// `None`: operations.
+        latency: Option<String>,
+        /// Latencies: those between any two variants, by the number of variants. Operations: those that ended while the
+        /// variant counted.
         cut: u64,
         /// These, and the variant's own.
         of: u64,
+        /// 0 for operations, whose lengths are not known.
         longest_ns: u64,
         bounds: Vec<String>,
     },

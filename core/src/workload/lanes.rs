@@ -60,6 +60,8 @@ impl Turn {
 #[repr(C, align(128))]
 pub struct LaneCounts {
     ops: AtomicU64,
+    /// Operations that began in another block and ended while this lane counted.
+    cut_ops: AtomicU64,
     counters: [AtomicU64; MAX_COUNTERS],
     /// In lane 0: the moment of [`Turn`] at which the operation under way began.
     began: AtomicU64,
@@ -68,6 +70,10 @@ pub struct LaneCounts {
 impl LaneCounts {
     pub fn ops(&self) -> u64 {
         self.ops.load(Relaxed)
+    }
+
+    pub fn cut_ops(&self) -> u64 {
+        self.cut_ops.load(Relaxed)
     }
 
     pub fn counters(&self) -> [u64; MAX_COUNTERS] {
@@ -96,24 +102,24 @@ impl Lanes {
         &self.counts[variant + 1]
     }
 
-    /// The lane that counts, if what is under way began in the same block.
-    fn lane(&self, now: u64) -> usize {
-        let began = self.counts[0].began.load(Relaxed);
-        let is_whole = began >> LANE_BITS == now >> LANE_BITS;
-        if is_whole { (now & MAX_LANES as u64) as usize } else { 0 }
+    /// Whether what is under way began in the same block.
+    fn is_whole(&self, now: u64) -> bool {
+        self.counts[0].began.load(Relaxed) >> LANE_BITS == now >> LANE_BITS
     }
 
     /// Operations have ended, and the next one begins.
     #[inline(never)]
     pub(super) fn add_ops(&self, count: u64) {
         let now = self.turn.now.load(Acquire);
-        add(&self.counts[self.lane(now)].ops, count);
+        let lane = &self.counts[counting(now)];
+        add(if self.is_whole(now) { &lane.ops } else { &lane.cut_ops }, count);
         self.counts[0].began.store(now, Relaxed);
     }
 
     #[inline(never)]
     pub(super) fn count(&self, index: usize, count: u64) {
-        let lane = self.lane(self.turn.now.load(Acquire));
+        let now = self.turn.now.load(Acquire);
+        let lane = if self.is_whole(now) { counting(now) } else { 0 };
         add(&self.counts[lane].counters[index], count);
     }
 
@@ -121,7 +127,7 @@ impl Lanes {
     /// nobody. Returns false where a switch cut one that would count.
     #[inline(never)]
     pub(super) fn record(&self, index: usize, end_ns: u64, latency_ns: u64) -> bool {
-        let lane = (self.turn.now.load(Acquire) & MAX_LANES as u64) as usize;
+        let lane = counting(self.turn.now.load(Acquire));
         let began_ns = end_ns.saturating_sub(latency_ns);
         let is_whole = began_ns >= self.turn.switched_ns.load(Acquire);
         if lane > 0 && is_whole {
@@ -129,6 +135,11 @@ impl Lanes {
         }
         lane == 0 || is_whole
     }
+}
+
+/// The lane that counts at a moment of [`Turn`].
+fn counting(now: u64) -> usize {
+    (now & MAX_LANES as u64) as usize
 }
 
 fn add(counter: &AtomicU64, count: u64) {

@@ -662,6 +662,7 @@ mod tests {
             worker.count(0, 10);
         };
         let counts = || [0, 1].map(|variant| lanes.of_variant(variant).ops());
+        let cut_ops = || [0, 1].map(|variant| lanes.of_variant(variant).cut_ops());
         let samples = || [0, 1].map(|variant: usize| recorders[variant].merged(0).total());
 
         done();
@@ -683,6 +684,7 @@ mod tests {
         turn.count(2);
         done();
         assert_eq!((counts(), samples()), ([2, 0], [1, 0]), "the switch cut it");
+        assert_eq!(cut_ops(), [0, 1], "the one that ended while a variant counted");
         done();
         worker.record(0, 2_100, 100);
         assert_eq!((counts(), samples()), ([2, 1], [1, 1]));

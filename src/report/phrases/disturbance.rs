@@ -58,8 +58,7 @@ pub fn disturbance(fact: &DisturbanceFact) -> String {
             counted_with_age(&begun, *oldest_ns, bounds)
         }
         DisturbanceFact::Cut { set, latency, cut, of, longest_ns, bounds } => {
-            let cut = format!("{cut} of {of} latencies `{latency}` of `{set}`");
-            cut_by_switches(&cut, *longest_ns, bounds)
+            cut_by_switches(set, latency.as_deref(), (*cut, *of), *longest_ns, bounds)
         }
         DisturbanceFact::CountedWork { sets } => counted_work(sets),
         DisturbanceFact::CpuTimeAboveWall { of, counted_cpus, cpus } => {
@@ -71,8 +70,8 @@ pub fn disturbance(fact: &DisturbanceFact) -> String {
         }
         DisturbanceFact::LateChange { at_ns, late_ns } => late_change(*at_ns, *late_ns),
         DisturbanceFact::LateBlocks { shorter, left_out, of } => format!(
-            "of {of} blocks of the variant {left_out} did not count and {shorter} lost over a tenth of the time \
-             that counts, since the measuring thread ran late or a switch took long: longer `turns` lose less"
+            "{left_out} of a variant's {of} blocks did not count, and {shorter} lost over a tenth of the time that \
+             counts, since the measuring thread ran late or a switch took long: longer `turns` lose less"
         ),
         DisturbanceFact::Text { detail, .. } => detail.clone(),
     };
@@ -88,11 +87,23 @@ fn counted_with_age(begun: &str, oldest_ns: u64, bounds: &[String]) -> String {
     )
 }
 
-fn cut_by_switches(cut: &str, longest_ns: u64, bounds: &[String]) -> String {
+fn cut_by_switches(
+    set: &str,
+    latency: Option<&str>,
+    (cut, all): (u64, u64),
+    longest_ns: u64,
+    bounds: &[String],
+) -> String {
+    let (things, longest) = match latency {
+        Some(latency) => (
+            format!("latencies `{latency}`"),
+            format!(", the longest {}", Scale::time(longest_ns as f64)),
+        ),
+        None => ("operations".to_string(), String::new()),
+    };
     format!(
-        "{cut} began before a switch between variants and ended after it, the longest {}; they count for \
-         no variant, so {}",
-        Scale::time(longest_ns as f64),
+        "{cut} of {all} {things} of `{set}` began before a switch between variants and ended after it{longest}; they \
+         count for no variant, so {}",
         lower_bounds(bounds),
     )
 }
@@ -284,7 +295,7 @@ mod tests {
             (
                 DisturbanceFact::Cut {
                     set: "web".into(),
-                    latency: "request".into(),
+                    latency: Some("request".into()),
                     cut: 3,
                     of: 300,
                     longest_ns: 70_000_000,
@@ -292,6 +303,18 @@ mod tests {
                 },
                 "3 of 300 latencies `request` of `web` began before a switch between variants and ended \
                  after it, the longest 70.0 ms; they count for no variant, so request_p99 is a lower bound",
+            ),
+            (
+                DisturbanceFact::Cut {
+                    set: "web".into(),
+                    latency: None,
+                    cut: 3,
+                    of: 150,
+                    longest_ns: 0,
+                    bounds: vec!["throughput".into()],
+                },
+                "3 of 150 operations of `web` began before a switch between variants and ended after it; \
+                 they count for no variant, so throughput is a lower bound",
             ),
             (
                 DisturbanceFact::CountedWork { sets: vec!["front".into(), "db".into()] },
@@ -317,7 +340,7 @@ mod tests {
             ),
             (
                 DisturbanceFact::LateBlocks { shorter: 3, left_out: 1, of: 20 },
-                "of 20 blocks of the variant 1 did not count and 3 lost over a tenth of the time that counts, \
+                "1 of a variant's 20 blocks did not count, and 3 lost over a tenth of the time that counts, \
                  since the measuring thread ran late or a switch took long: longer `turns` lose less",
             ),
             (

@@ -383,11 +383,14 @@ fn any_disturbance() -> impl Strategy<Value = Disturbance> {
                 DisturbanceFact::UnderWay { set, latency, under_way, of, oldest_ns, bounds, ages }
             }
         ),
-        (any::<[String; 2]>(), any::<[u64; 3]>(), vec(any::<String>(), 0..3)).prop_map(
-            |([set, latency], [cut, of, longest_ns], bounds)| {
+        (
+            (any::<String>(), option::of(any::<String>())),
+            any::<[u64; 3]>(),
+            vec(any::<String>(), 0..3)
+        )
+            .prop_map(|((set, latency), [cut, of, longest_ns], bounds)| {
                 DisturbanceFact::Cut { set, latency, cut, of, longest_ns, bounds }
-            }
-        ),
+            }),
         vec(any::<String>(), 0..3).prop_map(|sets| DisturbanceFact::CountedWork { sets }),
         (any::<u64>(), option::of(any::<u64>()))
             .prop_map(|(at_ns, late_ns)| DisturbanceFact::LateChange { at_ns, late_ns }),
