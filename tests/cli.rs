@@ -167,6 +167,8 @@ fn the_newest_plan_alone_is_resumed_without_an_id() {
     home.ok("run smoke --backend null --quiet --db o.db");
     let said = home.says(2, "run --resume --db o.db");
     assert!(said.contains("nothing to resume: the newest plan, "), "{said}");
+    let more = home.says(2, "run --resume --rounds +4 --db o.db");
+    assert!(more.contains("cannot go on: all of its rounds are done"), "{more}");
     let command = said.rsplit_once("hint: schedlab ").expect("a command").1;
     let command: Vec<&str> = command.split_whitespace().collect();
     assert_eq!(command[..2], ["run", "--resume"], "the older one: {said}");

@@ -81,17 +81,19 @@ fn stored_id(request: &Request, store: &Store) -> Result<String, SessionError> {
             shards::stored_id(&heads, named, shard, db)
         }
         (Some(prefix), None) => Ok(db.plan(prefix, &store.plan_heads()?)?.id.clone()),
-        (None, None) => newest_unfinished(store, db),
+        (None, None) => newest_unfinished(store, request.measure.rounds.is_some(), db),
     }
 }
 
-/// The id of the newest plan, if it can go on or the store has lost runs of it: an older one is gone on with by its
-/// id alone.
-fn newest_unfinished(store: &Store, db: &Database) -> Result<String, SessionError> {
+/// The id of the newest plan, if it can go on, is to have more rounds, or the store has lost runs of it: an older one is
+/// gone on with by its id alone.
+fn newest_unfinished(store: &Store, adds: bool, db: &Database) -> Result<String, SessionError> {
     let heads = store.plan_heads()?;
     let mut own = heads.iter().filter(|head| head.backend != SampledPlan::IMPORTED);
     let text = match own.next() {
-        Some(newest) if newest.is_unfinished() || !store.stored_runs(&newest.id)?.is_whole => {
+        Some(newest)
+            if adds || newest.is_unfinished() || !store.stored_runs(&newest.id)?.is_whole =>
+        {
             return Ok(newest.id.clone());
         }
         Some(newest) => {

@@ -178,7 +178,14 @@ fn rows(works: &[WorkTable]) -> impl Iterator<Item = &Row> {
 fn verdicts_of(works: &[WorkTable], family: Family) -> usize {
     let cells = rows(works).filter(|row| row.family == family).flat_map(|row| &row.cells);
     let judged = cells.filter_map(|cell| cell.judged.as_ref());
-    judged.filter(|judged| !matches!(judged.verdict, Verdict::Unjudged(_))).count()
+    // What too many runs lack keeps its place in the family.
+    let has_place = |judged: &&Judged| match judged.verdict {
+        Verdict::Unjudged(why) => {
+            matches!(why, Unjudged::NoEffect(NoEffect::OftenUnknown { .. }))
+        }
+        _ => true,
+    };
+    judged.filter(has_place).count()
 }
 
 /// Time of the host for each run in the lab next to its virtual time, its share of boots included.

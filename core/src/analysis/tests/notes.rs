@@ -271,6 +271,7 @@ fn values_that_many_runs_lack_are_not_judged_by_the_other_runs() {
         }
         assert_eq!((cell.effect, cell.bound), (Err(refused), None));
         assert_eq!(cell.verdict, Verdict::Unjudged(Unjudged::NoEffect(refused)));
+        assert_eq!(analysis.method.headline_verdicts, 2, "it keeps its place");
         false
     };
     for paired in [true, false] {
