@@ -167,7 +167,10 @@ fn who_drips_keeps_nobody_else_waiting_and_is_ended() {
         // It is the only connection, so only its deadline can end it.
         let mut last = &all[all.len() - 1];
         let ended = last.read(&mut [0; 16]);
+        // The first had to make way: at its deadline it would get an answer.
+        let first = (&all[0]).read(&mut [0; 16]);
         drop(end);
+        assert!(!matches!(first, Ok(1..)), "it is answered");
         assert!(status == 200 && page.contains("1 of 1 stored plans"), "{status} {page}");
         let why = ended.as_ref().err().map(std::io::Error::kind);
         assert_ne!(why, Some(std::io::ErrorKind::WouldBlock), "it is still open");
