@@ -141,6 +141,8 @@ impl SavedMachines {
         };
         match read() {
             Ok((quiet, file, stamp)) => {
+                // It may have been saved under a larger limit. Nobody needs the room at once.
+                _ = self.make_room(&path, bytes_without_holes(&path));
                 let watch = Watch::new(path, digest, stamp);
                 Ok(Some((quiet, file, watch)))
             }
@@ -187,17 +189,19 @@ impl SavedMachines {
         self.make_room(&path, bytes)
     }
 
-    /// `new` has `new_bytes`.
-    fn make_room(&self, new: &Path, new_bytes: u64) -> io::Result<()> {
-        let files = self.files()?;
-        let size = |path: &PathBuf| if path == new { new_bytes } else { bytes_without_holes(path) };
-        let sizes: Vec<u64> = files.iter().map(|(_, path)| size(path)).collect();
-        let mut bytes: u64 = sizes.iter().sum();
-        for ((_, path), own_bytes) in files.iter().zip(sizes) {
+    /// Removes others until all are within the limit. `used`, of `used_bytes`, stays. Whoever uses another one has it mapped.
+    fn make_room(&self, used: &Path, used_bytes: u64) -> io::Result<()> {
+        let files = self.files()?.into_iter().map(|(_, path)| path);
+        let others: Vec<(u64, PathBuf)> = files
+            .filter(|path| path != used)
+            .map(|path| (bytes_without_holes(&path), path))
+            .collect();
+        let mut bytes = used_bytes + others.iter().map(|(bytes, _)| bytes).sum::<u64>();
+        for (own_bytes, path) in others {
             if bytes <= self.max_bytes {
                 break;
             }
-            if remove_if_there(path).is_ok() {
+            if remove_if_there(&path).is_ok() {
                 bytes -= own_bytes;
             }
         }
@@ -424,6 +428,45 @@ mod tests {
         let NotSaved::NotKept(text) = none.not_kept(&error) else { panic!("another note") };
         assert!(text.contains("; hint: SCHEDLAB_MACHINES=512KiB or more in"), "{text}");
         assert_eq!(fs::read_dir(&none.folder).unwrap().count(), 2, "others stay");
+    }
+
+    #[test]
+    fn a_lower_limit_holds_once_a_machine_is_used_which_stays_with_those_that_cannot_go() {
+        let bench = bench(MAX_BYTES);
+        let path = |name: &str| bench.saved.folder.join(name);
+        let there = || ["a", "b", "c"].map(|name| path(name).exists());
+        for (name, age_s) in [("a", 3000), ("b", 2000), ("c", 1000)] {
+            bench.put(name).unwrap();
+            let used_at = SystemTime::now() - Duration::from_secs(age_s);
+            File::open(path(name)).unwrap().set_modified(used_at).unwrap();
+        }
+        let one = bytes_without_holes(&path("a"));
+        let bench_of = |max_bytes| SavedMachines { folder: bench.saved.folder.clone(), max_bytes };
+        let get = |saved: &SavedMachines, name: &str| {
+            _ = fs::remove_file(&bench.copy);
+            saved.get(name, &bench.copy).unwrap()
+        };
+        let (.., of_another, watch) = get(&bench.saved, "b").unwrap();
+        assert_eq!(there(), [true; 3], "all have room");
+        assert!(get(&bench_of(2 * one), "a").is_some());
+        assert_eq!(
+            there(),
+            [true, true, false],
+            "the one used last stays, and the one that is used"
+        );
+        assert!(get(&bench_of(one), "d").is_none());
+        assert_eq!(there(), [true, true, false], "none is used");
+        assert!(get(&bench_of(one / 2), "a").is_some());
+        assert_eq!(there(), [true, false, false], "the one that is used is larger than the limit");
+        let mut memory = vec![1; self::memory().len()];
+        of_another.read_exact_at(&mut memory, 0).unwrap();
+        assert!(watch.check(&of_another) && memory == self::memory(), "whoever has it goes on");
+        // A mark of the future makes no other one newer than the one that is used.
+        bench.put("b").unwrap();
+        let ahead = SystemTime::now() + Duration::from_secs(1000);
+        File::open(path("b")).unwrap().set_modified(ahead).unwrap();
+        bench.put_in(&bench_of(one), "c").unwrap();
+        assert_eq!(there(), [false, false, true]);
     }
 
     #[test]
