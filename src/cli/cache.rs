@@ -217,7 +217,7 @@ fn remove(kept: &Kept, what: &[String]) -> Result<(), Failure> {
         let found = machines.iter().filter(|(machine, fault)| match word.as_str() {
             MACHINES => true,
             STALE => fault.is_some(),
-            beginning => machine.digest.starts_with(beginning),
+            beginning => !word.is_empty() && machine.digest.starts_with(beginning),
         });
         let found: Vec<&SavedMachine> = found.map(|(machine, _)| machine).collect();
         let is_name = ![MACHINES, STALE].contains(&word.as_str());

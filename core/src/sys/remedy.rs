@@ -85,18 +85,18 @@ pub fn make(folder: &Path, error: &io::Error) -> String {
     }
 }
 
-/// Helps where schedlab chose the place: `variable` moves it.
-pub fn write_own(variable: &str, path: &Path, error: &io::Error) -> String {
+/// Helps where schedlab chose the folder: `variable` moves it.
+pub fn write_own(variable: &str, folder: &Path, error: &io::Error) -> String {
     match error.kind() {
         StorageFull | QuotaExceeded => {
-            let folder = word(folder_of(path));
+            let folder = word(folder);
             format!("make room (df -h {folder}), or set {variable} to a folder with some")
         }
         PermissionDenied | ReadOnlyFilesystem | NotADirectory | AlreadyExists | Unsupported => {
             format!("set {variable} to a folder that you can write, and try again")
         }
-        FileTooLarge => write(path, error),
-        _ => read(path, error),
+        FileTooLarge => write(folder, error),
+        _ => read(folder, error),
     }
 }
 

@@ -121,7 +121,11 @@ impl Advice for LabError {
                 let path = clean(&quoted(&path.to_string_lossy()));
                 format!("a folder has to be there, or nothing: ls -ld {path}").into()
             }
-            Self::Io { .. } | Self::Encode(_) => return None,
+            Self::Io { action: "write" | "make the folder", path, source } => {
+                remedy::write(path, source).into()
+            }
+            Self::Io { path, source, .. } => remedy::read(path, source).into(),
+            Self::Encode(_) => return None,
             Self::Input { path, source } => remedy::read(path, source).into(),
             Self::KernelsFile { .. } => "leave it out of `files`".into(),
             Self::TooMany { .. } => {

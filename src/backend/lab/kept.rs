@@ -35,14 +35,16 @@ impl Kept {
     }
 
     pub fn remove_machine(&self, machine: &SavedMachine) -> Result<(), LabError> {
-        self.machines.remove(machine).map_err(LabError::io("remove", self.machines.folder()))
+        self.machines
+            .remove(machine)
+            .map_err(LabError::io("remove what is in", self.machines.folder()))
     }
 
     /// Removes what was left by plans that were killed while they saved a machine.
     pub fn remove_abandoned(&self) -> Result<(), LabError> {
         match self.machines.remove_abandoned() {
             Err(error) if sys::is_absent(self.machines.folder(), &error) => Ok(()),
-            removed => removed.map_err(LabError::io("remove", self.machines.folder())),
+            removed => removed.map_err(LabError::io("remove what is in", self.machines.folder())),
         }
     }
 
@@ -57,7 +59,7 @@ impl Kept {
     pub fn remove_results(&self) -> Result<(), LabError> {
         match Results::read_only(&self.results).clear() {
             Err(error) if sys::is_absent(&self.results, &error) => Ok(()),
-            cleared => cleared.map_err(LabError::io("remove", &self.results)),
+            cleared => cleared.map_err(LabError::io("remove what is in", &self.results)),
         }
     }
 }

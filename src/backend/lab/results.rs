@@ -85,7 +85,9 @@ impl Results {
 
 /// Why nothing can be put into a folder of the cache. `remedy`: a better one than that of the system's error.
 pub fn not_kept(folder: &Path, error: &io::Error, remedy: Option<String>) -> String {
-    let of_error = || remedy::write_own("XDG_CACHE_HOME", &folder.join("x"), error);
+    // The folder is made with the first of them.
+    let there = folder.ancestors().find(|folder| folder.exists()).unwrap_or(folder);
+    let of_error = || remedy::write_own("XDG_CACHE_HOME", there, error);
     let remedy = remedy.unwrap_or_else(of_error);
     format!("{}: {error}; hint: {remedy}; what is kept: schedlab cache", folder.display())
 }
@@ -154,6 +156,18 @@ mod tests {
             assert_eq!(results.get(&digest(other)), None);
         }
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_hint_names_a_file_that_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        for (number, command) in [(libc::EIO, "ls -ld"), (libc::ENOSPC, "df -h")] {
+            let text =
+                not_kept(&dir.path().join("a/b"), &io::Error::from_raw_os_error(number), None);
+            let named = format!("{command} {}", dir.path().display());
+            let (_, behind) = text.split_once(&named).unwrap_or_else(|| panic!("{text}"));
+            assert!(!behind.starts_with('/'), "{text}");
+        }
     }
 
     #[test]
