@@ -15,7 +15,7 @@ const MAX_LOST: f64 = 0.001;
 /// The only source that sees who wakes whom.
 const SOURCE: &str = "bpf";
 /// How much more room for events there is than a usual load needs.
-const ROOM: u64 = 4;
+const ROOM: u64 = 16;
 
 /// The exit code of what Ctrl-C ended.
 pub const INTERRUPTED: u8 = 130;
@@ -42,7 +42,7 @@ pub fn record(
     shorter: impl Fn(u64) -> String,
 ) -> Result<(Recorded, Ended), Failure> {
     let trace_ns = period_ns.saturating_mul(ROOM);
-    let config = SessionConfig { trace_ns, ..SessionConfig::default() };
+    let config = SessionConfig { trace_ns, messages: true, ..SessionConfig::default() };
     let mut telemetry = Telemetry::open(&config, Some(SOURCE));
     if !telemetry.board.is_counting() {
         return Err(no_source(&telemetry.board.score(watched.clone())));

@@ -107,7 +107,8 @@ pub use spoilt::{
     CountedRounds, RoundLimits, SPOILT_BY_LOAD, SPOILT_BY_STEAL, WorkRounds, is_spoilt,
 };
 pub use trace::{
-    Clocks, Kernel, Left, Running, Trace, TraceEvent, TraceTask, TraceWhat, TracedTask, Waker,
+    Clocks, Kernel, Left, Message, Running, Trace, TraceEvent, TraceTask, TraceWhat, TracedTask,
+    Waker,
 };
 pub use turns::Turns;
 #[cfg(any(test, feature = "testing"))]

@@ -21,6 +21,9 @@ pub struct Trace {
     pub running: Vec<Running>,
     /// Events in the order of their times.
     pub events: Vec<TraceEvent>,
+    /// Sends that woke nobody, in the order in which they were received; recorded only for those who ask for them.
+    #[serde(default)]
+    pub messages: Vec<Message>,
     /// The kernel memory that the recorder used.
     pub recorder_bytes: u64,
     /// Load balancing while the work ran, of which the trace may have only the end; none where the kernel did not count it.
@@ -93,6 +96,16 @@ pub enum TraceWhat {
         from_cpu: u32,
         to_cpu: u32,
     },
+}
+
+/// A send to a socket whose reader was awake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    pub sent_ns: u64,
+    pub received_ns: u64,
+    /// The tasks that sent it and received it.
+    pub by: i32,
+    pub to: i32,
 }
 
 /// A task in an event.

@@ -10,10 +10,13 @@ const MIN_WEIGHT: f64 = 0.05;
 const MIN_WORK: f64 = 0.1;
 const MAX_WORK: f64 = 10.0;
 
+/// A pass before which its worker sleeps costs so many times as much as one for which it does not.
+const SLEEP_COSTS: u64 = 5;
+
 /// How the passes of a role are replayed, so that the replay does what the load did.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fit {
-    /// The time that a pass of the replay itself needs of a CPU.
+    /// The time that a pass of the replay itself needs of a CPU, with the sleep before it.
     pub cost_ns: u64,
     /// Passes of the replay for one of the load. A worker that finds its next post does not sleep, so fewer wakeups are
     /// seen of as many passes; shorter and more ones make up for it.
@@ -26,9 +29,10 @@ impl Fit {
     /// As long as nothing was measured.
     pub const USUAL: Fit = Fit { cost_ns: 1_500, passes: 1.0, work: 1.0 };
 
-    /// The work of a pass whose load worked for so long.
-    pub fn work_ns(self, load_ns: u64) -> u64 {
-        ((load_ns as f64 * self.work / self.passes) as u64).saturating_sub(self.cost_ns)
+    /// The work of a pass whose load worked for so long. `goes_on`: without a wait before it.
+    pub fn work_ns(self, load_ns: u64, goes_on: bool) -> u64 {
+        let cost_ns = if goes_on { self.cost_ns / SLEEP_COSTS } else { self.cost_ns };
+        ((load_ns as f64 * self.work / self.passes) as u64).saturating_sub(cost_ns)
     }
 
     /// The better fits after a replay with these, one for each role. `is_first`: the costs of passes are not known yet.

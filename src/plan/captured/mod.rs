@@ -31,6 +31,8 @@ const MIN_IN_WINDOW: u32 = 20;
 const MIN_OF_ALL: u32 = 200;
 /// Semaphores of a role.
 const MAX_QUEUES: usize = 8;
+/// Threads have queues if there is a message while they are awake for so many wakeups.
+const QUEUED_PARTS: u64 = 10;
 /// A rest of less than one part in so many of the time makes no difference.
 const REST_PARTS: u64 = 100;
 /// Threads with a smaller part of the work and of the wakeups are not worth a role.
@@ -186,6 +188,7 @@ impl Scene {
         kinds.sort_by_key(|(_, (work_ns, _))| std::cmp::Reverse(*work_ns));
         kinds.truncate(MAX_SETS);
         let left_out = all - kinds.len();
+        let kinds = with_own_queues(kinds, &first);
         let mut names: Vec<String> = Vec::new();
         let (mut roles, mut busy) = (BTreeMap::new(), Vec::new());
         for (at, (((process, name, ..), manner), (_, tids))) in kinds.iter().enumerate() {
@@ -591,6 +594,34 @@ impl Scene {
         }
         text
     }
+}
+
+/// Few threads alike to which messages come while they are awake are a role each: such a message waits until its own
+/// reader has time, and no fellow that sleeps wakes up for it.
+fn with_own_queues<'a>(
+    kinds: Vec<(Kind<'a>, (u64, Vec<i32>))>,
+    threads: &Threads,
+) -> Vec<(Kind<'a>, (u64, Vec<i32>))> {
+    let sum = |tids: &[i32], each: fn(&threads::Thread) -> u64| -> u64 {
+        tids.iter().filter_map(|tid| threads.by_tid.get(tid)).map(each).sum()
+    };
+    let has_queues = |tids: &[i32]| {
+        let received = sum(tids, |own| own.received);
+        (2..=MAX_QUEUES).contains(&tids.len())
+            && received > 0
+            && received * QUEUED_PARTS >= sum(tids, |own| own.wakeups)
+    };
+    let mut apiece = Vec::new();
+    for (kind, (work_ns, tids)) in kinds {
+        if apiece.len() + tids.len() <= MAX_SETS && has_queues(&tids) {
+            let own = tids.iter().map(|tid| (kind, (sum(&[*tid], |own| own.work_ns), vec![*tid])));
+            apiece.extend(own);
+        } else {
+            apiece.push((kind, (work_ns, tids)));
+        }
+    }
+    apiece.truncate(MAX_SETS);
+    apiece
 }
 
 /// Adds a thread to its kind.

@@ -48,7 +48,7 @@ impl Sort {
             at.push(done_ns);
         }
         let taken = is_taken.then(|| queue(number));
-        let goes_on = piece.goes_on || (piece.is_first && !is_taken);
+        let goes_on = !is_taken && (piece.goes_on || piece.is_first);
         (Sort { taken, goes_on, rest_ns: None, posts }, at)
     }
 
@@ -107,7 +107,8 @@ pub fn queues(
 /// All that was seen of one part.
 #[derive(Debug, Clone, Default)]
 pub struct Samples {
-    works_ns: Vec<u64>,
+    /// Each with whether its thread did not wait before it.
+    works_ns: Vec<(u64, bool)>,
     sleeps_ns: Vec<u64>,
     /// For each post the sum of the shares of the work that were done by then.
     done: Vec<f64>,
@@ -115,7 +116,7 @@ pub struct Samples {
 
 impl Samples {
     pub fn add(&mut self, piece: &Piece, posts_at_ns: &[u64]) {
-        self.works_ns.push(piece.work_ns);
+        self.works_ns.push((piece.work_ns, piece.goes_on));
         self.sleeps_ns.extend(piece.sleep_ns());
         self.done.resize(posts_at_ns.len(), 0.0);
         for (sum, at_ns) in self.done.iter_mut().zip(posts_at_ns) {
@@ -129,7 +130,8 @@ impl Samples {
 
     /// The steps after the wait. `post`: as `post NAME`.
     pub fn work(&self, sort: &Sort, fit: Fit, post: impl Fn(Queue) -> String) -> Vec<String> {
-        let works_ns = means(self.works_ns.iter().map(|ns| fit.work_ns(*ns)).collect());
+        let work_ns = |&(ns, goes_on): &(u64, bool)| fit.work_ns(ns, goes_on);
+        let works_ns = means(self.works_ns.iter().map(work_ns).collect());
         let mean_ns = works_ns.iter().sum::<u64>() as f64 / works_ns.len().max(1) as f64;
         let count = self.works_ns.len().max(1) as f64;
         let burn = |share: f64| {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::model::{Left, TraceEvent, TraceTask, TraceWhat, Waker, duration_ns};
+use crate::model::{Left, Message, TraceEvent, TraceTask, TraceWhat, Waker, duration_ns};
 use crate::plan;
 
 const MS: u64 = 1_000_000;
@@ -177,6 +177,97 @@ fn who_is_mostly_woken_by_writing_reads() {
     let tasks = [traced(1, "app", "timer"), traced(2, "app", "app")];
     let sets = sets(&capture(&trace, &tasks, true).unwrap().text);
     assert_eq!((sets[0].1[1].as_str(), sets[1].1[3].as_str()), ("read app", "write app"));
+}
+
+/// Thread 1 of [`pair`] sends two more messages to thread 2 while that one works, which has them after 1 ms and after 2 ms of
+/// work.
+#[test]
+fn messages_that_wake_nobody_are_passes_of_their_own() {
+    let mut trace = pair();
+    let all = capture(&trace, &[traced(1, "app", "timer"), traced(2, "app", "app")], true);
+    for event in &trace.events {
+        if let TraceWhat::Waking { by: Waker::Task(1), .. } = event.what {
+            let message = |sent_us: u64, received_us: u64| Message {
+                sent_ns: event.at_ns + sent_us * 1_000,
+                received_ns: event.at_ns + received_us * 1_000,
+                by: 1,
+                to: 2,
+            };
+            trace.messages.extend([message(500, 2_000), message(400, 4_000)]);
+            // From nobody who is captured.
+            trace.messages.push(Message { by: 9, ..message(300, 4_500) });
+        }
+    }
+    let tasks = [traced(1, "app", "timer"), traced(2, "app", "app")];
+    let captured = capture(&trace, &tasks, true).unwrap();
+    let [(_, app, order), (_, timer, _)] = &sets(&captured.text)[..] else { panic!() };
+    let text = &captured.text;
+    // The first messages are from a pass that is not in the order.
+    let steps = ["part a", "read app", "burn 1ms", "part b", "burn 1ms"];
+    assert_eq!(app[..], steps.map(str::to_string), "{text}");
+    assert_eq!(order, "b*2 a*297", "{text}");
+    let posts = [
+        "burn 1ms",
+        "write app",
+        "burn 400us",
+        "write app",
+        "burn 100us",
+        "write app",
+        "burn 500us",
+    ];
+    assert_eq!(timer[2..], posts.map(str::to_string), "{text}");
+    // The load is the same.
+    assert_eq!(captured.roles, all.unwrap().roles);
+}
+
+/// Thread 1 works for 1 ms every 10 ms, wakes threads 2 and 3, and sends to each of them so many messages more, which they
+/// have after each 500 us of their work.
+fn fellows(messages: u64) -> Trace {
+    let (mut events, mut sent) = (Vec::new(), Vec::new());
+    for begin_us in (0..1_000_000).step_by(10_000) {
+        let work_us = 500 * (messages + 1);
+        let [second_us, third_us] = [1_000, 1_000 + work_us].map(|after_us| begin_us + after_us);
+        events.extend([
+            (begin_us, waking(Waker::Interrupt, 1)),
+            (begin_us, switch(0, Left::Runnable, 1)),
+            (begin_us + 200, waking(Waker::Task(1), 2)),
+            (begin_us + 400, waking(Waker::Task(1), 3)),
+            (second_us, switch(1, Left::Sleeping, 2)),
+            (third_us, switch(2, Left::Sleeping, 3)),
+            (third_us + work_us, switch(3, Left::Sleeping, 0)),
+        ]);
+        for (to, first_us) in [(2, second_us), (3, third_us)] {
+            sent.extend((1..=messages).map(|number| Message {
+                sent_ns: (begin_us + 600) * 1_000 + number,
+                received_ns: (first_us + 500 * number) * 1_000,
+                by: 1,
+                to,
+            }));
+        }
+    }
+    Trace { messages: sent, ..trace(&events) }
+}
+
+#[test]
+fn each_of_few_threads_that_messages_wait_for_is_a_role() {
+    let tasks = [traced(1, "app", "app"), traced(2, "pool", "pool"), traced(3, "pool", "pool")];
+    let read = |messages: u64| sets(&capture(&fellows(messages), &tasks, true).unwrap().text);
+    let own = |(count, steps, order): &(u32, Vec<String>, String)| {
+        (*count, steps.join(", "), order.clone())
+    };
+    let queued = |name: &str| {
+        let steps = format!("part a, read {name}, burn 500us, part b, burn 500us");
+        (1, steps, "b*2 a*297".to_string())
+    };
+    let two = read(2);
+    assert_eq!(own(&two[0]), queued("pool"));
+    assert_eq!(own(&two[1]), queued("pool-2"));
+    let posts = "write pool, burn 200us, write pool-2, burn 200us, write pool, write pool-2, \
+                 write pool, write pool-2, burn 400us";
+    assert!(own(&two[2]).1.ends_with(posts), "{two:?}");
+    let none = read(0);
+    let shared = "part a, take pool, burn 500us".to_string();
+    assert_eq!(own(&none[0]), (2, shared, "a*198".to_string()));
 }
 
 #[test]
@@ -482,10 +573,13 @@ fn a_busy_thread_that_seldom_wakes_another_works_in_short_pieces() {
     assert_eq!(order, "b a*999");
 }
 
-/// A machine whose threads wait for each other and for timers as numbers at random say.
+/// A machine whose threads wait for each other and for timers as numbers at random say, and send to each other while they
+/// are awake.
+#[derive(Default)]
 struct Random {
     state: u64,
     events: Vec<(u64, TraceWhat)>,
+    messages: Vec<Message>,
 }
 
 impl Random {
@@ -501,8 +595,17 @@ impl Random {
         for tid in 1..=threads {
             self.events.push((0, switch(0, Left::Runnable, tid)));
         }
+        let mut sent: Option<Message> = None;
         for at_us in 1..1_500 {
             let pick = self.below(100) as usize;
+            if let Some(sent) = sent.take().filter(|sent| awake.contains(&sent.to)) {
+                self.messages.push(Message { received_ns: at_us * 1_000 - 1, ..sent });
+            }
+            if let [by, .., to] = awake[..]
+                && pick.is_multiple_of(3)
+            {
+                sent = Some(Message { by, to, sent_ns: at_us * 1_000 - 2, received_ns: 0 });
+            }
             let woken = (!asleep.is_empty() && pick < 55).then(|| {
                 let at = self.below(asleep.len() as u64) as usize;
                 asleep.remove(at)
@@ -524,7 +627,7 @@ impl Random {
         }
         // In the shorter time a first stretch is long, and is cut.
         let ends_ns = if threads % 2 == 0 { ENDS_NS } else { 1_500_000 };
-        Trace { to_ns: ends_ns, ..trace(&self.events) }
+        Trace { to_ns: ends_ns, messages: self.messages, ..trace(&self.events) }
     }
 }
 
@@ -567,7 +670,7 @@ fn replays(text: &str, seed: u64) -> bool {
     for (set, (count, ..)) in sets.iter().enumerate() {
         workers.extend(vec![(set, None); *count as usize]);
     }
-    let mut random = Random { state: seed, events: Vec::new() };
+    let mut random = Random { state: seed, ..Random::default() };
     let goal = |next: &[usize]| next.iter().zip(&sets).all(|(next, set)| *next >= 2 * set.2.len());
     while !goal(&next) {
         let can_go = |(_, waits): &&(usize, Option<&str>)| {
@@ -615,14 +718,15 @@ fn replays(text: &str, seed: u64) -> bool {
 #[test]
 fn nobody_waits_for_a_wakeup_that_does_not_come() {
     for seed in 0..20 {
-        let threads = 2 + (seed % 7) as i32;
-        let machine = Random { state: seed * 7_919 + 1, events: Vec::new() };
+        let threads = 2 + (seed % 11) as i32;
+        let machine = Random { state: seed * 7_919 + 1, ..Random::default() };
         let trace = machine.trace(threads);
         // One role, or one of each thread, or some of both.
         let name = |tid: i32| if seed % 3 == 0 { "a".into() } else { format!("r{}", tid % 3) };
         let tasks: Vec<TracedTask> =
             (1..=threads).map(|tid| traced(tid, &name(tid), &name(tid))).collect();
         let text = capture(&trace, &tasks, true).unwrap().text;
+        let text = text.replace("\"read ", "\"take ").replace("\"write ", "\"post ");
         assert!(text.contains("take "), "{text}");
         for replay in 0..5 {
             assert!(replays(&text, replay), "seed {seed}: {text}");
@@ -722,8 +826,9 @@ fn a_fit_makes_up_for_the_wakeups_and_the_work_that_a_replay_lacks() {
     let little = after(&usual, [(); 5].map(|()| profile(true, 0.001, 1.0, 300)), false);
     assert_eq!(little[0], fit(32.0, 10.0));
 
-    assert_eq!(fit(2.0, 1.5).work_ns(100_000), 75_000 - 1_500);
-    assert_eq!(fit(2.0, 1.0).work_ns(2_000), 0);
+    assert_eq!(fit(2.0, 1.5).work_ns(100_000, false), 75_000 - 1_500);
+    assert_eq!(fit(2.0, 1.5).work_ns(100_000, true), 75_000 - 300);
+    assert_eq!(fit(2.0, 1.0).work_ns(2_000, false), 0);
 }
 
 /// Timers wake threads 1 and 2 of one name in turn, which may run on CPUs of their own or not.

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Left, Trace, TraceWhat, Waker};
+use crate::model::{Left, Message, Trace, TraceWhat, Waker};
 
 /// A waker may be seen this long before the task that it wakes is seen to leave its CPU.
 const EARLY_NS: u64 = 100_000;
@@ -59,6 +59,8 @@ pub struct Thread {
     pub work_ns: u64,
     pub switches: u64,
     pub wakeups: u64,
+    /// How many messages it had for which it did not sleep.
+    pub received: u64,
     /// How often it woke others.
     posts: u64,
     pub first_ns: Option<u64>,
@@ -124,6 +126,47 @@ struct Wakeup {
     is_sync: bool,
 }
 
+/// The sends and the receives of messages that woke nobody, each in the order of its times.
+struct Messages<'a> {
+    received: std::slice::Iter<'a, Message>,
+    sent: std::vec::IntoIter<Message>,
+    /// The pieces of the senders of what is on its way, and the work that was done by then; by receiver.
+    on_way: BTreeMap<(i32, u64, i32), (usize, u64)>,
+}
+
+impl Messages<'_> {
+    fn new(trace: &Trace) -> Messages<'_> {
+        let mut sent = trace.messages.clone();
+        sent.sort_by_key(|message| message.sent_ns);
+        let received = trace.messages.iter();
+        Messages { received, sent: sent.into_iter(), on_way: BTreeMap::new() }
+    }
+
+    /// What was sent and received before this time.
+    fn until(&mut self, at_ns: u64, threads: &mut Threads) {
+        loop {
+            let next = |time: Option<u64>| time.filter(|time_ns| *time_ns < at_ns);
+            let sent_ns = next(self.sent.as_slice().first().map(|message| message.sent_ns));
+            let received = self.received.as_slice().first();
+            let received_ns = next(received.map(|message| message.received_ns));
+            // Whatever is received was sent before.
+            if sent_ns.is_some_and(|sent_ns| received_ns.is_none_or(|ns| sent_ns <= ns)) {
+                let Some(Message { sent_ns, by, to, .. }) = self.sent.next() else { return };
+                let place = threads.place(by, sent_ns);
+                place.map(|place| self.on_way.insert((by, sent_ns, to), place));
+            } else if let (Some(received_ns), Some(message)) = (received_ns, received) {
+                self.received.next();
+                let &Message { sent_ns, by, to, .. } = message;
+                if let Some(place) = self.on_way.remove(&(by, sent_ns, to)) {
+                    threads.receive(to, place, received_ns);
+                }
+            } else {
+                return;
+            }
+        }
+    }
+}
+
 /// All threads of some roles.
 #[derive(Debug, Default)]
 pub struct Threads {
@@ -137,6 +180,8 @@ pub struct Threads {
     cut: BTreeSet<Place>,
     /// How long pieces of a thread are that does not sleep.
     piece_ns: u64,
+    /// Pieces that begin with a message that woke nobody, each with the one before it.
+    received: Vec<(usize, usize)>,
 }
 
 impl Threads {
@@ -152,7 +197,9 @@ impl Threads {
         for running in &trace.running {
             threads.come(running.task.tid, running.prio, trace.from_ns);
         }
+        let mut messages = Messages::new(trace);
         for event in &trace.events {
+            messages.until(event.at_ns, &mut threads);
             match event.what {
                 TraceWhat::Switch { from, left, to, prio } => {
                     threads.leave(from.tid, left, event.at_ns);
@@ -173,7 +220,66 @@ impl Threads {
             }
             threads.end_stretch(*tid, false);
         }
+        threads.share_posts();
         threads
+    }
+
+    /// Divides what a thread did in a stretch of several messages among their pieces. A thread that reads all that is
+    /// there before it answers would else wait for as many messages in the replay, where those who send them wait for its
+    /// answers. No post comes later than it came.
+    fn share_posts(&mut self) {
+        let mut runs: Vec<Vec<usize>> = Vec::new();
+        let mut run_of: BTreeMap<usize, usize> = BTreeMap::new();
+        for (number, before) in &self.received {
+            let run = *run_of.entry(*before).or_insert_with(|| {
+                runs.push(vec![*before]);
+                runs.len() - 1
+            });
+            runs[run].push(*number);
+            run_of.insert(*number, run);
+        }
+        // A message is a post when it is received.
+        self.pieces.iter_mut().for_each(|piece| piece.posts.sort_by_key(|(done_ns, _)| *done_ns));
+        for run in runs {
+            let work_ns: u64 = run.iter().map(|number| self.pieces[*number].work_ns).sum();
+            let count = run.len();
+            let posts: Vec<(usize, usize)> = run
+                .iter()
+                .enumerate()
+                .flat_map(|(at, number)| {
+                    let posts = std::mem::take(&mut self.pieces[*number].posts);
+                    posts.into_iter().map(move |(_, woken)| (at, woken))
+                })
+                .collect();
+            for number in &run {
+                self.pieces[*number].work_ns = work_ns / count as u64;
+            }
+            let all = posts.len();
+            for (number, (at, woken)) in posts.into_iter().enumerate() {
+                let piece = run[at.min(number * count / all)];
+                let done_ns = self.pieces[piece].work_ns;
+                self.pieces[piece].posts.push((done_ns, woken));
+                self.pieces[woken].by = Some(piece);
+            }
+        }
+    }
+
+    /// The thread has a message for which it did not sleep, which another one sent during that piece: the work that
+    /// follows is a piece of its own.
+    fn receive(&mut self, tid: i32, (by, done_ns): (usize, u64), at_ns: u64) {
+        self.work_until(tid, at_ns);
+        let Some(piece) = self.by_tid.get(&tid).and_then(|thread| thread.piece) else { return };
+        self.pieces[piece].is_whole = true;
+        if let Some(thread) = self.by_tid.get_mut(&tid) {
+            thread.received += 1;
+        }
+        let number = self.pieces.len();
+        self.pieces[by].posts.push((done_ns, number));
+        self.received.push((number, piece));
+        self.go_on(tid, at_ns);
+        if let Some(next) = self.pieces.last_mut() {
+            (next.by, next.is_sync) = (Some(by), true);
+        }
     }
 
     /// The stretches that are to be cut and have so much work.

@@ -41,6 +41,8 @@ enum { BPF_RB_AVAIL_DATA = 0 };
 enum { TASK_DEAD = 0x80 };
 /* The soft interrupt in which packets arrive: those to the own machine while their sender is in its system call. */
 enum { NET_RX_SOFTIRQ = 3, NO_SOFTIRQ = 0xffff };
+/* A flag of a receive: what it receives stays where it is. */
+enum { MSG_PEEK = 2 };
 /* In `on_rq`: on its way from one run queue to another. */
 enum { ON_RQ_MIGRATING = 2 };
 

@@ -90,6 +90,13 @@ struct {
 	MAP_TYPE(value, struct trace);
 } traces SEC(".maps");
 
+struct {
+	MAP_UINT(type, BPF_MAP_TYPE_ARRAY);
+	MAP_UINT(max_entries, SOCKETS);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct message);
+} messages SEC(".maps");
+
 /* Where counts of a task have no room for more. */
 #define FULL_COUNT 0xffffffffU
 #define FULL_BUCKET 0xffff
@@ -654,8 +661,8 @@ INLINE void leave_cpu(struct task *task)
 }
 
 /*
- * A line of the flight recorder. Interrupts are off where this is called, but for `on_fork`:
- * what interrupts that goes on from the line that was taken in one step.
+ * A line of the flight recorder. Interrupts are off where this is called, but for `on_fork` and `on_received`:
+ * what interrupts these goes on from the line that was taken in one step.
  */
 INLINE void record(u32 cpu, u64 line, const struct trace *entry)
 {
@@ -964,6 +971,8 @@ int on_waking(u64 *arguments)
 	}
 	if (settings.trace_slots) {
 		int sends = is_sending(cpu);
+		u32 message = cpu->message - 1;
+		struct message *sent = sends && cpu->message ? map_lookup(&messages, &message) : 0;
 		struct trace entry = {
 			.at_ns = boot_ns(),
 			.pid = cpu->interrupts && !sends ? 0 : current_task()->pid,
@@ -974,8 +983,82 @@ int on_waking(u64 *arguments)
 			.name = sends ? cpu->name : by,
 			.other_name = task->name,
 		};
+		if (sent && sent->pid == entry.pid)
+			sent->has_woken = 1;
+		cpu->message = 0;
 		record(number, cpu->trace_head++, &entry);
 	}
+	return 0;
+}
+
+/* The place of a socket among the messages. */
+INLINE u32 place_of(u64 socket)
+{
+	return (socket >> 6) * 0x9e3779b97f4a7c15ULL >> (64 - SOCKET_BITS);
+}
+
+/* Argument: the socket that has something to read from now on. It wakes its reader after this, where one sleeps. */
+SEC("tp_btf/sk_data_ready")
+int on_sent(u64 *arguments)
+{
+	u32 number, place;
+	struct cpu *cpu = here(&number);
+	struct message *message;
+	u64 socket;
+
+	if (!control.counting || !is_sending(cpu))
+		return 0;
+	cpu->address = arguments[0];
+	socket = cpu->address;
+	place = place_of(socket);
+	message = map_lookup(&messages, &place);
+	if (!message)
+		return 0;
+	if (message->socket != socket || !message->pid)
+		message->has_woken = 0;
+	message->socket = socket;
+	message->at_ns = boot_ns();
+	message->pid = current_task()->pid;
+	cpu->message = place + 1;
+	return 0;
+}
+
+/* Arguments: the socket, the bytes that were received or an error, and flags. */
+SEC("tp_btf/sock_recv_length")
+int on_received(u64 *arguments)
+{
+	struct task_struct *own = current_task();
+	u32 number, place;
+	struct cpu *cpu = here(&number);
+	struct message *message;
+	u64 socket, now;
+	s32 by;
+
+	if (!control.counting || (s32)arguments[1] <= 0 || (arguments[2] & MSG_PEEK))
+		return 0;
+	cpu->address = arguments[0];
+	socket = cpu->address;
+	place = place_of(socket);
+	message = map_lookup(&messages, &place);
+	if (!message || message->socket != socket || !message->pid)
+		return 0;
+	by = message->pid;
+	message->pid = 0;
+	if (message->has_woken || by == own->pid)
+		return 0;
+	now = boot_ns();
+	if (now - message->at_ns > 0xffffffffU)
+		return 0;
+	struct trace entry = {
+		.at_ns = now,
+		.pid = own->pid,
+		.other = by,
+		.info = now - message->at_ns,
+		.kind = TRACE_RECEIVED,
+		.prio = own->prio,
+		.name = cpu->name,
+	};
+	record(number, __sync_fetch_and_add(&cpu->trace_head, 1), &entry);
 	return 0;
 }
 

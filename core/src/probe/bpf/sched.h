@@ -159,7 +159,10 @@ struct cpu {
 	u32 worst_prev_name;
 	/* The kind of the soft interrupt that it serves, or NO_SOFTIRQ. */
 	u32 softirq;
-	u32 unused;
+	/* 1 more than the place of the message that was sent here last; 0: none, or it has woken somebody. */
+	u32 message;
+	/* Where an address becomes a number, which the verifier allows of what was in a map. */
+	volatile u64 address;
 	u64 lengths[LENGTHS];
 } __attribute__((aligned(128)));
 
@@ -292,7 +295,20 @@ enum { STAY_WAIT = 1 << 30, STAY_SLICE = 1 << 29 };
 /* What the iterator does with each task. */
 enum { WALK_FIRST, WALK_BEGIN, WALK_WATCH, WALK_READ, WALK_PEEK };
 
-enum { TRACE_SWITCH = 1, TRACE_WAKING, TRACE_MIGRATE };
+enum { TRACE_SWITCH = 1, TRACE_WAKING, TRACE_MIGRATE, TRACE_RECEIVED };
+
+/* Places of sockets: of two at one place the later message stays. */
+enum { SOCKET_BITS = 14, SOCKETS = 1 << SOCKET_BITS };
+
+/* The last that was sent to a socket of all that was not received yet. */
+struct message {
+	/* Its address, which never leaves the kernel. */
+	u64 socket;
+	u64 at_ns;
+	/* Who sent it; 0: all was received. */
+	s32 pid;
+	u32 has_woken;
+};
 
 /*
  * One line of the flight recorder. The time is that of the clock that runs on in suspend, as in
@@ -301,6 +317,7 @@ enum { TRACE_SWITCH = 1, TRACE_WAKING, TRACE_MIGRATE };
  * WAKING: pid (0: an interrupt) wakes other, or has just made it; info is the CPU where other was
  * last (bit 31: by writing or sending).
  * MIGRATE: pid goes from CPU other to CPU info.
+ * RECEIVED: pid has what other sent info ns ago, which woke nobody.
  */
 struct trace {
 	u64 at_ns;

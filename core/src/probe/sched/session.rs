@@ -18,6 +18,8 @@ pub struct SessionConfig {
     pub level: Level,
     /// How far back a trace is to go; 0: no trace.
     pub trace_ns: u64,
+    /// The trace has sends that wake nobody, too, where the kernel shows them.
+    pub messages: bool,
     /// The largest number of tasks that are distinguished at one time.
     pub max_tasks: u32,
     /// There will be readings: ended tasks are kept until the next one.
@@ -31,6 +33,7 @@ impl Default for SessionConfig {
         SessionConfig {
             level: Level::Full,
             trace_ns: 0,
+            messages: false,
             max_tasks: 1 << 14,
             readings: false,
             totals: true,

@@ -20,6 +20,7 @@ pub const FIRST_NAME: u32 = 5;
 pub const TRACE_SWITCH: u16 = 1;
 pub const TRACE_WAKING: u16 = 2;
 pub const TRACE_MIGRATE: u16 = 3;
+pub const TRACE_RECEIVED: u16 = 4;
 /// A flag in [`Line::info`] of a switch.
 pub const PREEMPTED: u32 = 1 << 31;
 /// In a line of a wakeup: by a write or a send.
@@ -133,7 +134,8 @@ pub struct Cpu {
     pub worst_prev_pid: i32,
     pub worst_prev_name: u32,
     pub softirq: u32,
-    pub unused: u32,
+    pub message: u32,
+    pub address: u64,
     pub lengths: [u64; LENGTHS],
 }
 

@@ -57,6 +57,10 @@ const SENDERS: [i64; layout::SENDERS] = [
     libc::SYS_sendmmsg,
     libc::SYS_sendfile,
 ];
+/// Programs that see sends and receives, on kernels that have these tracepoints: since 6.3.
+const MESSAGE_PROGRAMS: [&str; 2] = ["on_sent", "on_received"];
+const UNSEEN: &str = "sends that wake nobody, which this kernel does not show: sk_data_ready and sock_recv_length \
+                      are there since Linux 6.3";
 /// Programs that light telemetry does without.
 const FULL_ONLY: [&str; 3] = ["on_waking", "on_migrate", "on_sample"];
 
@@ -80,6 +84,7 @@ fn start(config: &SessionConfig) -> Result<Bpf, SourceError> {
         began_boot_ns: 0,
         lost_before: 0,
         trace_ns: config.trace_ns,
+        messages: config.messages,
         sampled: false,
         object,
         links,
@@ -109,6 +114,8 @@ struct Bpf {
     /// Tasks without room until then: the walk at the begin makes room for them, or counts them again.
     lost_before: u64,
     trace_ns: u64,
+    /// Messages are to be in the trace.
+    messages: bool,
     /// Run-queue lengths are.
     sampled: bool,
     full: bool,
@@ -228,6 +235,7 @@ impl Session for Bpf {
                     }
                     counted.trace = Some(trace);
                     counted.lost.extend(lost);
+                    counted.lost.extend(self.unseen_messages());
                 }
                 Err(error) => counted.lost.push(format!("the trace: {error}")),
             }
@@ -353,6 +361,13 @@ impl Bpf {
         Ok(recorder.finish(tasks, names, clocks, kernel))
     }
 
+    /// A sentence where messages are asked for and the kernel does not show them.
+    fn unseen_messages(&self) -> Option<String> {
+        let is_loaded = |name| program(&self.object, name).is_ok_and(|program| program.autoload());
+        let is_lacking = self.messages && !MESSAGE_PROGRAMS.into_iter().all(is_loaded);
+        is_lacking.then(|| UNSEEN.to_string())
+    }
+
     /// Everything that was loaded and is not attached yet.
     fn attach_all(&mut self) -> Result<(), BpfError> {
         let names: Vec<String> = self
@@ -443,9 +458,15 @@ fn kernel_types(host: &Host) -> Result<Btf<'static>, BpfError> {
     }
 }
 
+fn shows_messages(btf: &Btf) -> bool {
+    let has = |name| btf.type_by_name::<types::Typedef>(name).is_some();
+    has("btf_trace_sk_data_ready") && has("btf_trace_sock_recv_length")
+}
+
 /// Leaves out programs that are not wanted, and those whose tracepoint this kernel does not have.
 fn choose_programs(open: &mut OpenObject, btf: &Btf, config: &SessionConfig) {
     let is_interrupt = |section: &str| section.ends_with("_entry") || section.ends_with("_exit");
+    let has_messages = config.trace_ns > 0 && config.messages && shows_messages(btf);
     for mut program in open.progs_mut() {
         let section = program.section().to_string_lossy().into_owned();
         let tracepoint = section.strip_prefix("tp_btf/").unwrap_or_default();
@@ -455,6 +476,8 @@ fn choose_programs(open: &mut OpenObject, btf: &Btf, config: &SessionConfig) {
         let is_extra = FULL_ONLY.contains(&name.as_str()) || is_interrupt(&section);
         let is_traced = config.trace_ns > 0 && name != "on_sample";
         let is_wanted = config.level == Level::Full || is_traced || !is_extra;
+        let is_wanted =
+            if MESSAGE_PROGRAMS.contains(&name.as_str()) { has_messages } else { is_wanted };
         program.set_autoload(is_wanted && (is_known || !is_interrupt(&section)));
     }
 }
@@ -482,6 +505,8 @@ fn set_up_maps(open: &mut OpenObject, config: &SessionConfig) -> Result<(), BpfE
                 .map_err(BpfError::map("traces"))?;
         } else if name == "pasts" && settings.full > 0 {
             map.set_max_entries(cpus).map_err(BpfError::map("pasts"))?;
+        } else if name == "messages" && !config.messages {
+            map.set_max_entries(1).map_err(BpfError::map("messages"))?;
         }
     }
     Ok(())

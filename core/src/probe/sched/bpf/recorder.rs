@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use libbpf_rs::{Map, MapCore, MapFlags};
 
 use crate::model::{
-    Clocks, IDLE, Kernel, Left, OTHER, Running, TaskScore, Trace, TraceEvent, TraceTask, TraceWhat,
-    TracedTask, Waker, WorstWait,
+    Clocks, IDLE, Kernel, Left, Message, OTHER, Running, TaskScore, Trace, TraceEvent, TraceTask,
+    TraceWhat, TracedTask, Waker, WorstWait,
 };
 
 use super::layout::{self, Cpu, Line};
@@ -173,6 +173,7 @@ impl Recorder {
             add_ring(&mut trace, &words, cpu, ring);
         }
         trace.events.sort_by_key(|event| event.at_ns);
+        trace.messages.sort_by_key(|message| message.received_ns);
         trace.tasks = named(&trace, tasks);
         (trace, lost)
     }
@@ -184,6 +185,7 @@ fn add_ring(trace: &mut Trace, words: &Words, cpu: u32, ring: Ring) {
         if line.at_ns >= trace.from_ns {
             let event = words.what(&line).map(|what| TraceEvent { at_ns: line.at_ns, cpu, what });
             trace.events.extend(event);
+            trace.messages.extend(message(&line));
         } else if line.kind == layout::TRACE_SWITCH
             && before.is_none_or(|before| before.at_ns <= line.at_ns)
         {
@@ -195,6 +197,15 @@ fn add_ring(trace: &mut Trace, words: &Words, cpu: u32, ring: Ring) {
         task: words.task(line.other, line.other_name),
         prio: line.prio,
     }));
+}
+
+fn message(line: &Line) -> Option<Message> {
+    (line.kind == layout::TRACE_RECEIVED).then(|| Message {
+        sent_ns: line.at_ns.saturating_sub(u64::from(line.info)),
+        received_ns: line.at_ns,
+        by: line.other,
+        to: line.pid,
+    })
 }
 
 /// Numbers of names, and where the names are in the trace.
@@ -214,7 +225,7 @@ impl Words {
         TraceTask { tid, name: is_tasks.then(|| self.at.get(&number).copied()).flatten() }
     }
 
-    /// `None`: of a kind that is not known.
+    /// `None`: it is no event.
     fn what(&self, line: &Line) -> Option<TraceWhat> {
         let prio = line.prio;
         Some(match line.kind {

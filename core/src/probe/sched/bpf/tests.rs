@@ -109,7 +109,8 @@ fn the_layout_of_a_cpu_is_that_of_the_programs() {
         worst_prev_pid,
         worst_prev_name,
         softirq,
-        unused,
+        message,
+        address,
         lengths
     );
 }
@@ -565,4 +566,55 @@ fn without_totals_what_has_ended_is_in_readings_alone() {
     assert!(session.fold.borrow().kept() < STORM / 2, "it does not grow");
     let counted = session.end().unwrap();
     assert!(counted.tasks.iter().all(|task| task.name != "bpf-storm"));
+}
+
+/// The messages that the second of two actors sent to the first one, which receives each 20 times only when it is there.
+#[test]
+fn sends_to_a_reader_that_is_awake_are_in_the_trace() {
+    const TIMES: u32 = 20;
+    let _one = ONE.lock();
+    let config =
+        SessionConfig { trace_ns: 2_000_000_000, messages: true, ..SessionConfig::default() };
+    let test = "sends_to_a_reader_that_is_awake_are_in_the_trace";
+    let Some(mut session) = session(&config, test) else { return };
+    if session.unseen_messages().is_some() {
+        return eprintln!("skipped: {test} needs kernel 6.3");
+    }
+    let (mut near, mut far) = std::os::unix::net::UnixStream::pair().unwrap();
+    let (mut from, mut to) = std::io::pipe().unwrap();
+    let [sent, received] = [(); 2].map(|()| Arc::new(AtomicU32::new(0)));
+    let (seen_sent, seen_received) = (sent.clone(), received.clone());
+    let reader = Actor::new("bpf-reader", move || {
+        for number in 0..TIMES {
+            while seen_sent.load(SeqCst) == number {
+                std::hint::spin_loop();
+            }
+            far.read_exact(&mut [0]).unwrap();
+            received.fetch_add(1, SeqCst);
+        }
+        // The last one finds it asleep.
+        from.read_exact(&mut [0]).unwrap();
+        far.read_exact(&mut [0]).unwrap();
+    });
+    let (read_by, write_to) = (reader.tid, reader.tid);
+    let writer = Actor::new("bpf-writer", move || {
+        for number in 0..TIMES {
+            near.write_all(&[1]).unwrap();
+            sent.fetch_add(1, SeqCst);
+            while seen_received.load(SeqCst) == number {
+                std::hint::spin_loop();
+            }
+        }
+        to.write_all(&[1]).unwrap();
+        await_sleep(read_by);
+        near.write_all(&[1]).unwrap();
+    });
+    let written_by = writer.tid;
+    let (counted, _) = count(&mut session, &[reader, writer]);
+    let messages = counted.trace.unwrap().messages;
+    let own = messages.iter().filter(|message| message.by == written_by && message.to == write_to);
+    let own: Vec<_> = own.collect();
+    // The last one may find the reader on its way to its sleep.
+    assert!((TIMES as usize..TIMES as usize + 2).contains(&own.len()), "{messages:?}");
+    assert!(own.iter().all(|message| message.sent_ns < message.received_ns), "{messages:?}");
 }
