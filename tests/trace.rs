@@ -136,6 +136,7 @@ fn by_hand() -> Trace {
             traced(15, 15, "kworker/0:1", "kworker/0:1", true),
         ],
         running: vec![Running { cpu: 1, task: main, prio: 120 }],
+        messages: Vec::new(),
         events: vec![
             at(
                 2000,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -92,22 +92,14 @@ fn has_text(path: &Path) -> bool {
     meant.and_then(size).is_some_and(|bytes| bytes > 0)
 }
 
-/// The first name next to `path` that is free: `web-2.toml`.
-fn free_name_next_to(path: &Path) -> PathBuf {
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let end = path.extension().map_or(String::new(), |end| format!(".{}", end.to_string_lossy()));
-    let mut names = (2..).map(|number| path.with_file_name(format!("{stem}-{number}{end}")));
-    names.find(|other| fs::symlink_metadata(other).is_err()).unwrap_or_default()
-}
-
 fn begin(path: &Path) -> Result<NewFile, Failure> {
     Ok(NewFile::begin(path).map_err(|error| SessionError::unwritten(path, &error))?)
 }
 
 /// Keeps a capture whose file another program wrote meanwhile: its load may not come again.
 fn keep_next_to(path: &Path, captured: &Captured) -> Result<(), Failure> {
-    let other = free_name_next_to(path);
-    write_whole(&other, begin(&other)?, captured)?;
+    let written = replace::write_numbered(path, |out| out.write_all(captured.text.as_bytes()));
+    let other = written.map_err(|error| SessionError::unwritten(path, &error))?;
     let text = format!(
         "{} was written meanwhile, and is not replaced: this capture is in {}",
         clean_path(path),
@@ -213,13 +205,10 @@ impl CaptureArgs {
         asked: &AtomicBool,
     ) -> Result<(), Failure> {
         let captured = source.plan(self.names, &[])?;
-        if let Some(path) = self.output.as_ref().filter(|path| has_text(path)) {
-            self.say(&captured, &source.said);
-            return keep_next_to(path, &captured);
-        }
-        self.write(&captured, file)?;
+        let is_new = self.write(&captured, file)?;
         self.say(&captured, &source.said);
         match &self.output {
+            Some(path) if !is_new => keep_next_to(path, &captured),
             Some(_) if self.check && asked.load(SeqCst) => Err(interrupted(
                 "interrupted: the plan of what was seen is written, and not checked",
             )),
@@ -236,10 +225,21 @@ impl CaptureArgs {
         }
     }
 
-    fn write(&self, captured: &Captured, file: Option<NewFile>) -> Result<(), Failure> {
-        match (file, &self.output) {
-            (Some(file), Some(path)) => write_whole(path, file, captured),
-            _ => Ok(io::stdout().lock().write_all(captured.text.as_bytes())?),
+    /// False where another program wrote the file meanwhile, which stays.
+    fn write(&self, captured: &Captured, file: Option<NewFile>) -> Result<bool, Failure> {
+        let text = captured.text.as_bytes();
+        let (Some(mut file), Some(path)) = (file, &self.output) else {
+            io::stdout().lock().write_all(text)?;
+            return Ok(true);
+        };
+        if has_text(path) {
+            return Ok(false);
+        }
+        match file.write_all(text).and_then(|()| file.finish_new()) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            written => {
+                Ok(written.map(|()| true).map_err(|error| SessionError::unwritten(path, &error))?)
+            }
         }
     }
 
@@ -368,18 +368,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("web.toml");
         assert!(!has_text(&path));
-        for name in ["web.toml", "web-2.toml"] {
-            std::fs::write(folder.path().join(name), name).unwrap();
-        }
+        std::fs::write(&path, "other").unwrap();
         assert!(has_text(&path));
         let captured = Captured { text: "own".to_string(), roles: Vec::new(), window_ns: 0 };
         let said = keep_next_to(&path, &captured).unwrap_err().to_string();
-        assert!(said.contains("web-3.toml") && said.contains("hint: schedlab run "), "{said}");
+        assert!(said.contains("web-1.toml") && said.contains("hint: schedlab run "), "{said}");
         let text = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
-        assert_eq!(
-            ["web.toml", "web-2.toml", "web-3.toml"].map(text),
-            ["web.toml", "web-2.toml", "own"]
-        );
+        assert_eq!(["web.toml", "web-1.toml"].map(text), ["other", "own"]);
     }
 
     #[test]

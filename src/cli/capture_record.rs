@@ -15,7 +15,7 @@ const MAX_LOST: f64 = 0.001;
 /// The only source that sees who wakes whom.
 const SOURCE: &str = "bpf";
 /// How much more room for events there is than a usual load needs.
-const ROOM: u64 = 16;
+const ROOM: u64 = 8;
 
 /// The exit code of what Ctrl-C ended.
 pub const INTERRUPTED: u8 = 130;
@@ -99,9 +99,10 @@ fn no_source(score: &Score) -> Failure {
 
 /// The events and the tasks of a trace as if it had begun and ended at other times.
 pub fn part_of(trace: Trace, from_ns: u64, to_ns: u64) -> Trace {
-    let mut events = trace.events;
+    let Trace { mut events, mut messages, .. } = trace;
     events.retain(|event| (from_ns..to_ns).contains(&event.at_ns));
-    Trace { from_ns, to_ns, events, running: Vec::new(), ..trace }
+    messages.retain(|message| (from_ns..to_ns).contains(&message.received_ns));
+    Trace { from_ns, to_ns, events, messages, running: Vec::new(), ..trace }
 }
 
 #[cfg(test)]

@@ -85,6 +85,20 @@ impl NewFile {
         self.put()?.map_or(Ok(()), |target| sync_folder(&target))
     }
 
+    /// Puts it in its place, if nobody made a file there since it was begun: else the kind of the error is `AlreadyExists`.
+    pub fn finish_new(mut self) -> io::Result<()> {
+        self.sync()?;
+        if let Some(Place { target, temporary, old: None, .. }) = self.place.as_deref() {
+            match fs::hard_link(temporary, target) {
+                Ok(()) => return sync_folder(target),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(error),
+                // Some file systems have no links.
+                Err(_) => {}
+            }
+        }
+        self.finish()
+    }
+
     /// Puts it in its place without waiting for the disk. After a power failure it may have other contents, which whoever
     /// reads it has to notice.
     pub fn finish_unsynced(mut self) -> io::Result<()> {
@@ -388,6 +402,27 @@ mod tests {
         let why = write(&folder.path().join("circle"), "new").unwrap_err();
         assert_eq!(why.raw_os_error(), Some(libc::ELOOP));
         assert_eq!(write(folder.path(), "new").unwrap_err().kind(), ErrorKind::IsADirectory);
+    }
+
+    #[test]
+    fn a_file_that_came_meanwhile_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let finish = |path: &Path, meanwhile: &dyn Fn()| {
+            let mut file = NewFile::begin(path).unwrap();
+            file.write_all(b"own").unwrap();
+            meanwhile();
+            file.finish_new()
+        };
+        let [new, there] = ["new", "there"].map(|name| folder.path().join(name));
+        finish(&new, &|| ()).unwrap();
+        fs::write(&there, "").unwrap();
+        finish(&there, &|| ()).unwrap();
+        let other = folder.path().join("other");
+        let refused = finish(&other, &|| fs::write(&other, "").unwrap()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+        assert_eq!(names(folder.path()), ["new", "other", "there"]);
+        let text = |path| fs::read_to_string(path).unwrap();
+        assert_eq!([&new, &there, &other].map(text), ["own", "own", ""]);
     }
 
     #[test]

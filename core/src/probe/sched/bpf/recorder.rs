@@ -17,7 +17,7 @@ use crate::probe::sched::turns::Turns;
 /// Lines for a second, on each CPU: a busy one switches some 10,000 times, each with a wakeup.
 const LINES_PER_SECOND: u64 = 25_000;
 const MIN_SLOTS: u64 = 1 << 16;
-const MAX_SLOTS: u64 = 1 << 20;
+const MAX_SLOTS: u64 = 1 << 21;
 /// The largest size of all rings together.
 const MAX_BYTES: u64 = 1 << 30;
 /// Lines that one call reads.
@@ -508,7 +508,7 @@ mod tests {
             ((1, 2), 1 << 16),
             ((2 * s, 2), 1 << 16),
             ((10 * s, 2), 1 << 18),
-            ((u64::MAX, 2), 1 << 20),
+            ((u64::MAX, 2), 1 << 21),
             ((10 * s, 256), 1 << 17),
             ((10 * s, 1024), 1 << 15),
         ];
