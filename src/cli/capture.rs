@@ -361,20 +361,33 @@ fn settings_of(tid: i32, (slice_ns, cpus): &(Option<u64>, Option<CpuSet>)) -> Se
 
 #[cfg(test)]
 mod tests {
+    use clap::FromArgMatches;
+
     use super::*;
 
     #[test]
     fn a_capture_whose_file_another_one_wrote_meanwhile_is_kept_next_to_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("web.toml");
-        assert!(!has_text(&path));
-        std::fs::write(&path, "other").unwrap();
-        assert!(has_text(&path));
+        let command = CaptureArgs::augment_args(clap::Command::new("capture"));
+        let words = ["capture", "-o", path.to_str().unwrap()];
+        let args = CaptureArgs::from_arg_matches(&command.get_matches_from(words)).unwrap();
         let captured = Captured { text: "own".to_string(), roles: Vec::new(), window_ns: 0 };
-        let said = keep_next_to(&path, &captured).unwrap_err().to_string();
-        assert!(said.contains("web-1.toml") && said.contains("hint: schedlab run "), "{said}");
-        let text = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
-        assert_eq!(["web.toml", "web-1.toml"].map(text), ["other", "own"]);
+        for (other, is_new) in [(None, true), (Some(""), false), (Some("other"), false)] {
+            let file = args.file().unwrap();
+            other.into_iter().for_each(|text| fs::write(&path, text).unwrap());
+            assert_eq!(args.write(&captured, file).unwrap(), is_new, "{other:?}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), other.unwrap_or("own"));
+            if !is_new {
+                let said = keep_next_to(&path, &captured).unwrap_err().to_string();
+                assert!(said.contains("hint: schedlab run "), "{said}");
+                let next = folder.path().join("web-1.toml");
+                assert!(said.contains("web-1.toml"), "{said}");
+                assert_eq!(fs::read_to_string(&next).unwrap(), "own");
+                fs::remove_file(next).unwrap();
+            }
+            fs::remove_file(&path).unwrap();
+        }
     }
 
     #[test]

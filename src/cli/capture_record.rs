@@ -15,7 +15,7 @@ const MAX_LOST: f64 = 0.001;
 /// The only source that sees who wakes whom.
 const SOURCE: &str = "bpf";
 /// How much more room for events there is than a usual load needs.
-const ROOM: u64 = 8;
+const ROOM: u64 = 16;
 
 /// The exit code of what Ctrl-C ended.
 pub const INTERRUPTED: u8 = 130;
@@ -51,6 +51,7 @@ pub fn record(
         return Err(interrupted("interrupted: nothing was recorded"));
     }
     let ended = score::count(watched, Some(period_ns), &mut telemetry)?;
+    let switch_ns = telemetry.board.with(|session| Ok(session.switch_ns())).flatten();
     let trace = telemetry.board.counted.trace.take();
     let lost_tasks = telemetry.board.counted.lost_tasks;
     // A plan has no load balancing in it.
@@ -58,6 +59,10 @@ pub fn record(
     let Some(trace) = trace else { return Err(no_source(&score)) };
     check(&score)?;
     score.cost = score_cost::of_score(&score, Level::Full);
+    if let (Some(cost), Some(switch_ns)) = (&mut score.cost, switch_ns) {
+        // Messages cost something where nothing switches.
+        cost.switch_ns = switch_ns;
+    }
     let seen_ns = trace.to_ns.saturating_sub(trace.from_ns);
     let lost = score.wall_ns.saturating_sub(seen_ns) as f64 / score.wall_ns.max(1) as f64;
     if lost > MAX_LOST {

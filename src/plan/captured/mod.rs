@@ -611,16 +611,17 @@ fn with_own_queues<'a>(
             && received > 0
             && received * QUEUED_PARTS >= sum(tids, |own| own.wakeups)
     };
+    let mut room = MAX_SETS - kinds.len();
     let mut apiece = Vec::new();
     for (kind, (work_ns, tids)) in kinds {
-        if apiece.len() + tids.len() <= MAX_SETS && has_queues(&tids) {
+        if tids.len() <= room + 1 && has_queues(&tids) {
+            room -= tids.len() - 1;
             let own = tids.iter().map(|tid| (kind, (sum(&[*tid], |own| own.work_ns), vec![*tid])));
             apiece.extend(own);
         } else {
             apiece.push((kind, (work_ns, tids)));
         }
     }
-    apiece.truncate(MAX_SETS);
     apiece
 }
 

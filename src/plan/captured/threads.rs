@@ -142,7 +142,7 @@ impl Messages<'_> {
         Messages { received, sent: sent.into_iter(), on_way: BTreeMap::new() }
     }
 
-    /// What was sent and received before this time.
+    /// Hands over all that was sent and received before this time.
     fn until(&mut self, at_ns: u64, threads: &mut Threads) {
         loop {
             let next = |time: Option<u64>| time.filter(|time_ns| *time_ns < at_ns);

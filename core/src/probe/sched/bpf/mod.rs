@@ -162,7 +162,7 @@ impl Session for Bpf {
         self.control.began_ns = self.began_ns;
         self.control.counting = 1;
         self.put_control()?;
-        if self.readings {
+        if self.readings || self.messages {
             let before_ns = libbpf::run_ns(&self.object, &[WALK]);
             self.timing = libbpf::measure_run_times()
                 .map_or(Timing::Not, |held| Timing::Measured { _held: held, before_ns });
@@ -172,6 +172,10 @@ impl Session for Bpf {
 
     fn poll(&mut self) -> Result<(), SourceError> {
         self.dead.consume().map_err(BpfError::map("dead"))?;
+        if self.messages && matches!(self.timing, Timing::Measured { .. }) {
+            let (_, cpus) = self.counters()?;
+            self.time_programs(&cpus);
+        }
         Ok(self.fold.borrow_mut().take_stays(&map(&self.object, "stays")?, false)?)
     }
 
@@ -312,7 +316,7 @@ impl Bpf {
         }
     }
 
-    /// At the first reading after a second: from then on the kernel measures no program.
+    /// After the first second: from then on the kernel measures no program.
     fn time_programs(&mut self, cpus: &[Cpu]) {
         let Timing::Measured { before_ns, .. } = &self.timing else { return };
         if clock::monotonic_ns() < self.began_ns + TIMING_NS {
