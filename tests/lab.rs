@@ -706,6 +706,46 @@ fn a_machine_that_somebody_writes_to_while_it_is_used_gives_no_results() {
     assert_eq!(laboratory.ended(), ended);
 }
 
+/// Notes each new time of day that a virtual CPU's thread reads: the library of the lab answers it.
+const NOTES_TIMES: &str = r#"
+    #define _GNU_SOURCE
+    #include <dlfcn.h>
+    #include <fcntl.h>
+    #include <stdlib.h>
+    #include <sys/time.h>
+    #include <unistd.h>
+    int gettimeofday(struct timeval *restrict time, void *restrict zone)
+    {
+        static __thread struct timeval last;
+        int (*call)(struct timeval *, void *) = dlsym(RTLD_NEXT, "gettimeofday");
+        int failed = call(time, zone);
+        if (time->tv_sec >= 4000000000 && timercmp(time, &last, !=)) {
+            int file = open(getenv("TIMES"), O_WRONLY | O_APPEND | O_CREAT, 0600);
+            if (write(file, time, sizeof *time) != sizeof *time)
+                abort();
+            close(file);
+            last = *time;
+        }
+        return failed;
+    }"#;
+
+#[test]
+fn the_time_of_day_in_a_guests_qemu_moves_with_its_instructions() {
+    let Some(laboratory) = Laboratory::with_booted() else { return };
+    fs::write(laboratory.path("notes.c"), NOTES_TIMES).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o"]);
+    compiler.args(["notes.so", "notes.c"].map(|name| laboratory.path(name)));
+    assert!(compiler.status().unwrap().success());
+    laboratory.before_qemu(
+        "export TIMES=\"$HOME/times\" LD_PRELOAD=\"$HOME/notes.so${LD_PRELOAD:+:$LD_PRELOAD}\"",
+    );
+    laboratory.measures(&plan(PATIENT, "cpus = 1", WAKES), &["--again"]);
+    assert_eq!(laboratory.time(), "exact");
+    let times = fs::read(laboratory.path("times")).unwrap();
+    assert!(times.len() > 2 * 16, "it stands still: {times:?}");
+}
+
 #[test]
 fn a_machine_larger_than_the_limit_is_made_each_time_and_a_plan_says_so() {
     let Some(laboratory) = Laboratory::with_booted() else { return };
