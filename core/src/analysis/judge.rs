@@ -178,7 +178,7 @@ fn rows(works: &[WorkTable]) -> impl Iterator<Item = &Row> {
 fn verdicts_of(works: &[WorkTable], family: Family) -> usize {
     let cells = rows(works).filter(|row| row.family == family).flat_map(|row| &row.cells);
     let judged = cells.filter_map(|cell| cell.judged.as_ref());
-    // What too many runs lack keeps its place in the family.
+    // A metric that too many runs lack keeps its place in the family.
     let has_place = |judged: &&Judged| match judged.verdict {
         Verdict::Unjudged(why) => {
             matches!(why, Unjudged::NoEffect(NoEffect::OftenUnknown { .. }))
