@@ -276,6 +276,46 @@ fn each_of_few_threads_that_messages_wait_for_is_a_role() {
     assert_eq!([19, 20].map(|all| read(2, all).len()), [2, 3]);
 }
 
+/// Thread 1 wakes thread 2 and sends to it once more, which thread 2 has after half of its work. At these times it wakes
+/// threads 3 and 4.
+#[test]
+fn posts_of_a_stretch_of_several_messages_are_shared_and_come_no_later() {
+    let passes = |posts_us: [u64; 2]| {
+        let (mut events, mut messages) = (Vec::new(), Vec::new());
+        for begin_us in (0..1_000_000).step_by(10_000) {
+            events.extend([
+                (begin_us, waking(Waker::Interrupt, 1)),
+                (begin_us, switch(0, Left::Runnable, 1)),
+                (begin_us + 100, waking(Waker::Task(1), 2)),
+                (begin_us + 1_000, switch(1, Left::Sleeping, 2)),
+                (begin_us + posts_us[0], waking(Waker::Task(2), 3)),
+                (begin_us + posts_us[1], waking(Waker::Task(2), 4)),
+                (begin_us + 2_000, switch(2, Left::Sleeping, 3)),
+                (begin_us + 2_100, switch(3, Left::Sleeping, 4)),
+                (begin_us + 2_200, switch(4, Left::Sleeping, 0)),
+            ]);
+            let [sent_ns, received_ns] = [200, 1_500].map(|at_us| (begin_us + at_us) * 1_000);
+            messages.push(Message { sent_ns, received_ns, by: 1, to: 2 });
+        }
+        let tasks = ["a", "b", "c", "d"];
+        let tasks: Vec<_> = (1..).zip(tasks).map(|(tid, name)| traced(tid, name, name)).collect();
+        let text = capture(&Trace { messages, ..trace(&events) }, &tasks, true).unwrap().text;
+        let all: Vec<String> =
+            sets(&text).into_iter().map(|(_, steps, _)| steps.join(" ")).collect();
+        let parts = all.iter().flat_map(|steps| steps.split("part ")).map(|part| part.trim());
+        let mut own: Vec<String> = parts
+            .filter_map(|part| part.split_once(' ').map(|(_, steps)| steps.to_string()))
+            .filter(|steps| steps.starts_with("take b"))
+            .collect();
+        own.sort();
+        own
+    };
+    let shared = ["take b burn 500us post c", "take b burn 500us post d"];
+    assert_eq!(passes([1_600, 1_800]), shared, "it reads both before it answers");
+    let early = ["take b burn 500us", "take b burn 500us post c post d"];
+    assert_eq!(passes([1_100, 1_200]), early);
+}
+
 #[test]
 fn even_wakeups_from_outside_are_a_timer() {
     let mut events = Vec::new();
