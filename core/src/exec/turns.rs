@@ -271,7 +271,7 @@ impl<'g> TurnSection<'g> {
             let members = self.group.members().iter().filter(is_counted);
             let lanes = members.filter_map(|member| Some(member.lanes?.of_variant(variant)));
             let (whole, cut) =
-                lanes.fold((0, 0), |(ops, cut), lane| (ops + lane.ops(), cut + lane.cut_ops()));
+                lanes.fold((0, 0), |(ends, cut), lane| (ends + lane.ends(), cut + lane.cut_ends()));
             cut_operations(&set.name, cut, whole + cut)
         };
         let of_variant = |variant| {

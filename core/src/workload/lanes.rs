@@ -60,8 +60,10 @@ impl Turn {
 #[repr(C, align(128))]
 pub struct LaneCounts {
     ops: AtomicU64,
-    /// Operations that began in another block and ended while this lane counted.
-    cut_ops: AtomicU64,
+    /// How often operations ended: more often than they count where some were in vain, as jobs that ended late.
+    ends: AtomicU64,
+    /// Those that began in another block and ended while this lane counted.
+    cut_ends: AtomicU64,
     counters: [AtomicU64; MAX_COUNTERS],
     /// In lane 0: the moment of [`Turn`] at which the operation under way began.
     began: AtomicU64,
@@ -72,8 +74,12 @@ impl LaneCounts {
         self.ops.load(Relaxed)
     }
 
-    pub fn cut_ops(&self) -> u64 {
-        self.cut_ops.load(Relaxed)
+    pub fn ends(&self) -> u64 {
+        self.ends.load(Relaxed)
+    }
+
+    pub fn cut_ends(&self) -> u64 {
+        self.cut_ends.load(Relaxed)
     }
 
     pub fn counters(&self) -> [u64; MAX_COUNTERS] {
@@ -112,7 +118,12 @@ impl Lanes {
     pub(super) fn add_ops(&self, count: u64) {
         let now = self.turn.now.load(Acquire);
         let lane = &self.counts[counting(now)];
-        add(if self.is_whole(now) { &lane.ops } else { &lane.cut_ops }, count);
+        if self.is_whole(now) {
+            add(&lane.ops, count);
+            add(&lane.ends, count.max(1));
+        } else {
+            add(&lane.cut_ends, count.max(1));
+        }
         self.counts[0].began.store(now, Relaxed);
     }
 

@@ -516,7 +516,7 @@ mod tests {
     use super::*;
     use crate::model::Raw;
     use crate::sys::shared;
-    use crate::workload::lanes::Turn;
+    use crate::workload::lanes::{LaneCounts, Turn};
     use crate::workload::spin::Spin;
     use crate::workload::testing::{self, WorkerGroup};
 
@@ -662,7 +662,8 @@ mod tests {
             worker.count(0, 10);
         };
         let counts = || [0, 1].map(|variant| lanes.of_variant(variant).ops());
-        let cut_ops = || [0, 1].map(|variant| lanes.of_variant(variant).cut_ops());
+        let ends_of = |lane: &LaneCounts| (lane.ends(), lane.cut_ends());
+        let ends = || [0, 1].map(|variant| ends_of(lanes.of_variant(variant)));
         let samples = || [0, 1].map(|variant: usize| recorders[variant].merged(0).total());
 
         done();
@@ -684,7 +685,9 @@ mod tests {
         turn.count(2);
         done();
         assert_eq!((counts(), samples()), ([2, 0], [1, 0]), "the switch cut it");
-        assert_eq!(cut_ops(), [0, 1], "the one that ended while a variant counted");
+        assert_eq!(ends(), [(2, 0), (0, 1)], "the one that ended while a variant counted");
+        worker.add_ops(0);
+        assert_eq!(ends(), [(2, 0), (1, 1)], "one in vain");
         done();
         worker.record(0, 2_100, 100);
         assert_eq!((counts(), samples()), ([2, 1], [1, 1]));

@@ -81,7 +81,8 @@ pub struct Player<'a, M> {
     /// Its pipes of the things that it reads.
     pipes: Vec<Option<u32>>,
     memory: Vec<u8>,
-    output: File,
+    /// `None`: no step writes to it.
+    output: Option<File>,
     tid: i32,
     seed: u64,
     /// The number of this pass, from which times are drawn.
@@ -139,7 +140,9 @@ pub struct Parts<'a> {
 
 impl<'a, M: Machine> Player<'a, M> {
     pub fn new(machine: M, worker: &'a Worker, parts: &Parts<'a>) -> Result<Self, WorkloadError> {
-        let output = File::options().write(true).open("/dev/null");
+        let is_output = |step: &Step| matches!(step, Step::Output(_));
+        let open = || File::options().write(true).open("/dev/null");
+        let output = parts.script.steps().any(is_output).then(open).transpose();
         let output = output.map_err(|source| WorkloadError::system("open /dev/null", source))?;
         let needs = |step: &Step| matches!(step, Step::Memory(_) | Step::Output(_));
         let bytes = if parts.script.steps().any(needs) { parts.memory_bytes } else { 0 };
@@ -307,7 +310,10 @@ impl<'a, M: Machine> Player<'a, M> {
                 Ok(())
             })?,
             Step::Output(bytes) => {
-                self.in_pieces(bytes, |memory, mut output| output.write_all(memory))?;
+                self.in_pieces(bytes, |memory, output| match output {
+                    Some(mut output) => output.write_all(memory),
+                    None => Ok(()),
+                })?;
             }
             Step::Cpus(ref cpus) => self.move_to(cpus.as_ref())?,
             Step::Policy { policy, priority } => set_policy(policy, priority)?,
@@ -455,12 +461,12 @@ impl<'a, M: Machine> Player<'a, M> {
     fn in_pieces(
         &mut self,
         bytes: u64,
-        act: impl Fn(&mut [u8], &File) -> std::io::Result<()>,
+        act: impl Fn(&mut [u8], Option<&File>) -> std::io::Result<()>,
     ) -> Result<(), WorkloadError> {
         let mut left = bytes;
         while left > 0 {
             let piece = left.min(self.memory.len() as u64);
-            act(&mut self.memory[..piece as usize], &self.output)
+            act(&mut self.memory[..piece as usize], self.output.as_ref())
                 .map_err(|source| WorkloadError::system("write to /dev/null", source))?;
             left -= piece;
         }
