@@ -363,13 +363,20 @@ fn a_ping_pong_has_both_tasks_in_turn_and_a_waking_before_each_switch() {
 
 #[test]
 fn a_trace_of_a_moment_holds_no_more_than_that_and_begins_with_what_ran() {
-    let home = Home::new();
     let command = ["sh", "-c", "sleep 0.3"];
     let options = ["--light", "--trace-for", "50ms"];
-    let Some((file, said)) = traced(&home, &options, &command) else {
+    let is_whole = |said: &str| said.contains("events of 0.050 s");
+    // Another program may switch so often that a ring is full sooner.
+    let mut found = traced(&Home::new(), &options, &command);
+    for _ in 0..9 {
+        if found.as_ref().is_some_and(|(_, said)| !is_whole(said)) {
+            found = traced(&Home::new(), &options, &command);
+        }
+    }
+    let Some((file, said)) = found else {
         return skip("privilege to load BPF programs");
     };
-    assert!(said.contains("events of 0.050 s"), "{said}");
+    assert!(is_whole(&said), "{said}");
     let (tree, _) = packets(&file, 2).remove(0);
     let from_ns = tree.number(8).expect("when the trace begins");
     let events = events(&file);
