@@ -366,17 +366,13 @@ fn a_trace_of_a_moment_holds_no_more_than_that_and_begins_with_what_ran() {
     let command = ["sh", "-c", "sleep 0.3"];
     let options = ["--light", "--trace-for", "50ms"];
     let is_whole = |said: &str| said.contains("events of 0.050 s");
-    // Another program may switch so often that a ring is full sooner.
-    let mut found = traced(&Home::new(), &options, &command);
-    for _ in 0..9 {
-        if found.as_ref().is_some_and(|(_, said)| !is_whole(said)) {
-            found = traced(&Home::new(), &options, &command);
-        }
-    }
-    let Some((file, said)) = found else {
+    // A ping-pong of another test on one CPU fills a ring within 45 ms.
+    let found = (0..60)
+        .map(|_| traced(&Home::new(), &options, &command))
+        .find(|found| found.as_ref().is_none_or(|(_, said)| is_whole(said)));
+    let Some((file, _)) = found.expect("a whole trace") else {
         return skip("privilege to load BPF programs");
     };
-    assert!(is_whole(&said), "{said}");
     let (tree, _) = packets(&file, 2).remove(0);
     let from_ns = tree.number(8).expect("when the trace begins");
     let events = events(&file);

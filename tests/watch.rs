@@ -130,12 +130,16 @@ fn the_last_seconds_are_written_while_counting_goes_on() {
         return skip("privilege to load BPF programs");
     }
     pty.wait_for("in the kernel");
-    for file in ["t.pftrace", "t-1.pftrace"] {
+    let first = std::iter::once("t.pftrace".to_string());
+    let mut has_command = |file: &String| {
         pty.press("t");
         pty.wait_for(&format!("trace: {file}: "));
         let names = switched_to(&std::fs::read(home.at(file)).unwrap());
-        assert!(names.contains("sleep") && names.contains("sh"), "{names:?}");
-    }
+        names.contains("sleep") && names.contains("sh")
+    };
+    // A ping-pong of another test on one CPU may leave no room for anything else.
+    let files = first.chain((1..200).map(|number| format!("t-{number}.pftrace")));
+    assert_eq!(files.filter(|file| has_command(file)).take(2).count(), 2);
     pty.press("b");
     pty.wait_until("rows", |screen| screen.contains("processes 1-") && screen.contains(" sleep "));
     home.write("go", "");
