@@ -264,13 +264,6 @@ impl CaptureArgs {
                 role.profile.name
             ));
         }
-        if !captured.has_edges {
-            terminal::message(&format!(
-                "missing: who wakes whom, since a plan has room for no more than {:.3} s of it, in which each role does too little: \
-                 the replay has timers in place of wakeups",
-                captured.window_ns as f64 / 1e9
-            ));
-        }
         said.iter().for_each(|line| terminal::message(line));
         if let Some(path) = &self.output {
             let path = quoted(&path.display().to_string());
@@ -379,8 +372,7 @@ mod tests {
         let command = CaptureArgs::augment_args(clap::Command::new("capture"));
         let words = ["capture", "-o", path.to_str().unwrap()];
         let args = CaptureArgs::from_arg_matches(&command.get_matches_from(words)).unwrap();
-        let captured =
-            Captured { text: "own".to_string(), roles: Vec::new(), window_ns: 0, has_edges: true };
+        let captured = Captured { text: "own".to_string(), roles: Vec::new(), window_ns: 0 };
         for (other, is_new) in [(None, true), (Some(""), false), (Some("other"), false)] {
             let file = args.file().unwrap();
             other.into_iter().for_each(|text| fs::write(&path, text).unwrap());

@@ -233,8 +233,7 @@ mod tests {
 
     #[test]
     fn a_check_that_is_to_end_runs_no_replay_and_says_what_is_there() {
-        let captured =
-            Captured { text: String::new(), roles: Vec::new(), window_ns: 1, has_edges: true };
+        let captured = Captured { text: String::new(), roles: Vec::new(), window_ns: 1 };
         let writes = std::cell::Cell::new(0);
         let write = |_: &Path, _: &[Fit]| {
             writes.set(writes.get() + 1);

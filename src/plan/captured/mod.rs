@@ -62,8 +62,6 @@ pub struct Captured {
     pub roles: Vec<Role>,
     /// The time that the order of parts was seen in.
     pub window_ns: u64,
-    /// `false`: a plan has room for so short a time that no role does enough in it to be woken by others.
-    pub has_edges: bool,
 }
 
 /// A role as it was seen.
@@ -103,8 +101,7 @@ pub fn captured(asked: &Asked) -> Option<Captured> {
                 kept: scene.kept(at),
             };
             let roles = scene.names.iter().enumerate().map(role).collect();
-            let has_edges = !scene.rare(window).into_iter().all(|is_rare| is_rare);
-            return Some(Captured { text, roles, window_ns: window.1 - window.0, has_edges });
+            return Some(Captured { text, roles, window_ns: window.1 - window.0 });
         }
         // Fewer queues make fewer parts, and waits of one role more alike than they were.
         match max_queues {

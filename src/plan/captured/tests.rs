@@ -476,6 +476,36 @@ fn a_long_stretch_after_a_sleep_is_cut_too() {
     }
 }
 
+/// Thread 1 wakes thread 2 so many times within 5 ms, and then sleeps.
+#[test]
+fn a_stretch_of_too_many_posts_is_cut_however_short_it_is() {
+    let parts = |posts: u64| {
+        let mut events = Vec::new();
+        for begin_us in (0..1_000_000).step_by(10_000) {
+            events.extend([
+                (begin_us, waking(Waker::Interrupt, 1)),
+                (begin_us, switch(0, Left::Runnable, 1)),
+            ]);
+            for post in 0..posts {
+                let at_us = begin_us + 40 * (post + 1);
+                events.extend([
+                    (at_us, waking(Waker::Task(1), 2)),
+                    (at_us, switch(1, Left::Preempted, 2)),
+                    (at_us + 10, switch(2, Left::Sleeping, 1)),
+                ]);
+            }
+            events.push((begin_us + 9_000, switch(1, Left::Sleeping, 0)));
+        }
+        let tasks = [traced(1, "app", "burst"), traced(2, "app", "one")];
+        let text = capture(&trace(&events), &tasks, true).unwrap().text;
+        let burst = sets(&text).into_iter().find(|(_, steps, _)| steps.concat().contains("post"));
+        let (_, steps, _) = burst.expect(&text);
+        steps.iter().filter(|step| step.starts_with("post")).count()
+    };
+    assert_eq!(parts(100), 100, "as it was seen");
+    assert!(parts(101) <= 3, "pieces of one post each: {}", parts(101));
+}
+
 /// Thread 1 sleeps for 200 ms and then works to the end of the trace; thread 2 works from its begin and then sleeps.
 #[test]
 fn who_works_to_the_end_or_from_the_begin_works_in_the_plan() {

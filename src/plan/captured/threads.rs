@@ -13,6 +13,8 @@ use crate::model::{Left, Message, Trace, TraceWhat, Waker};
 const EARLY_NS: u64 = 100_000;
 /// A stretch of work with more wakeups of others is better read in pieces.
 const MANY_POSTS: u64 = 20;
+/// One with more is never read whole: no other one wakes the same threads in the same order.
+const TOO_MANY_POSTS: u64 = 100;
 /// A thread with fewer wakeups does not show whether it mostly wakes others or is woken.
 const MIN_COUNT: u64 = 20;
 /// So many times more often.
@@ -176,7 +178,7 @@ pub struct Threads {
     /// By role the work from each wakeup to the next sleep, whether it was cut or not.
     pub bursts: Vec<(usize, u64)>,
     /// Stretches that are to be cut if they are long, with their work.
-    to_cut: Vec<(Place, u64)>,
+    to_cut: Vec<(Place, u64, u64)>,
     cut: BTreeSet<Place>,
     /// How long pieces of a thread are that does not sleep.
     piece_ns: u64,
@@ -282,10 +284,12 @@ impl Threads {
         }
     }
 
-    /// The stretches that are to be cut and have so much work.
+    /// The stretches that are to be cut, and have so much work or too many posts.
     pub fn to_cut(&self, min_ns: u64) -> BTreeSet<Place> {
-        let long = self.to_cut.iter().filter(|(_, work_ns)| *work_ns >= min_ns);
-        long.map(|(place, _)| *place).collect()
+        let is_long = |(_, work_ns, posts): &&(Place, u64, u64)| {
+            *work_ns >= min_ns || *posts > TOO_MANY_POSTS
+        };
+        self.to_cut.iter().filter(is_long).map(|(place, ..)| *place).collect()
     }
 
     /// How a thread works; `None`: it did too little to show it.
@@ -329,7 +333,7 @@ impl Threads {
             stretch.posts > 0 || thread.has_slept
         };
         if is_cut {
-            self.to_cut.push(((tid, stretch.from_ns), work_ns));
+            self.to_cut.push(((tid, stretch.from_ns), work_ns, stretch.posts));
         }
     }
 
