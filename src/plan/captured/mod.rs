@@ -31,8 +31,9 @@ const MIN_IN_WINDOW: u32 = 20;
 const MIN_OF_ALL: u32 = 200;
 /// Semaphores of a role.
 const MAX_QUEUES: usize = 8;
-/// Threads have queues if there is a message while they are awake for so many wakeups.
-const QUEUED_PARTS: u64 = 10;
+/// So many wakeups of others in a stretch of work are read in pieces, where else most wakers would do too little in the time
+/// that a plan has room for.
+const MANY_POSTS: u64 = 100;
 /// A rest of less than one part in so many of the time makes no difference.
 const REST_PARTS: u64 = 100;
 /// Threads with a smaller part of the work and of the wakeups are not worth a role.
@@ -88,27 +89,11 @@ pub struct Asked<'a> {
 
 /// The plan of these threads. `None`: none of them did anything.
 pub fn captured(asked: &Asked) -> Option<Captured> {
-    let scene = Scene::new(asked)?;
-    let (mut budget, mut max_queues) = (MAX_PIECES, MAX_QUEUES);
-    loop {
-        let window = scene.window(budget);
-        let (text, steps) = scene.text(asked, window, max_queues);
-        if (text.len() <= MAX_BYTES && steps <= workload::MAX_STEPS) || budget < 100 {
-            let (threads, wall_ns) = (&scene.threads, scene.wall_ns());
-            let role = |(at, name): (usize, &String)| Role {
-                threads: threads.count(at),
-                profile: Profile::read(threads, at, name, wall_ns),
-                kept: scene.kept(at),
-            };
-            let roles = scene.names.iter().enumerate().map(role).collect();
-            return Some(Captured { text, roles, window_ns: window.1 - window.0 });
-        }
-        // Fewer queues make fewer parts, and waits of one role more alike than they were.
-        match max_queues {
-            1 => budget /= 2,
-            _ => max_queues /= 2,
-        }
+    let (found, has_wakers) = Scene::new(asked, u64::MAX)?.captured(asked);
+    if has_wakers {
+        return Some(found);
     }
+    Scene::new(asked, MANY_POSTS).map(|scene| scene.captured(asked).0)
 }
 
 /// The same of a replay, whose workers have the names of their roles.
@@ -141,12 +126,13 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(asked: &Asked) -> Option<Scene> {
+    /// Stretches with so many posts are cut.
+    fn new(asked: &Asked, min_posts: u64) -> Option<Scene> {
         let all: BTreeMap<i32, usize> = asked.tasks.iter().map(|task| (task.tid, 0)).collect();
         let first = Threads::watch(asked.trace, &all, BTreeSet::new());
         let wall_ns = asked.trace.to_ns.saturating_sub(asked.trace.from_ns);
         let min_ns = wall_ns / 20;
-        let cut = first.to_cut(min_ns);
+        let cut = first.to_cut(min_ns, min_posts);
         // Threads alike; one that never sleeps is like others of its sort.
         let mut kinds: BTreeMap<Kind, (u64, Vec<i32>)> = BTreeMap::new();
         let mut others: Vec<(Name, u64, i32)> = Vec::new();
@@ -188,7 +174,7 @@ impl Scene {
         kinds.sort_by_key(|(_, (work_ns, _))| std::cmp::Reverse(*work_ns));
         kinds.truncate(MAX_SETS);
         let left_out = all - kinds.len();
-        let kinds = with_own_queues(kinds, &first);
+        let kinds = threads::with_own_queues(kinds, &first);
         let mut names: Vec<String> = Vec::new();
         let (mut roles, mut busy) = (BTreeMap::new(), Vec::new());
         for (at, (((process, name, ..), manner), (_, tids))) in kinds.iter().enumerate() {
@@ -204,6 +190,37 @@ impl Scene {
         let threads = Threads::watch(asked.trace, &roles, cut);
         let (from_ns, to_ns) = (asked.trace.from_ns, asked.trace.to_ns);
         (!names.is_empty()).then_some(Scene { from_ns, to_ns, threads, names, busy, left_out })
+    }
+
+    /// The longest plan that has room, and whether most of the wakeups are by roles that are in its order.
+    fn captured(&self, asked: &Asked) -> (Captured, bool) {
+        let (mut budget, mut max_queues) = (MAX_PIECES, MAX_QUEUES);
+        loop {
+            let window = self.window(budget);
+            let (text, steps) = self.text(asked, window, max_queues);
+            if (text.len() <= MAX_BYTES && steps <= workload::MAX_STEPS) || budget < 100 {
+                let wall_ns = self.wall_ns();
+                let role = |(at, name): (usize, &String)| Role {
+                    threads: self.threads.count(at),
+                    profile: Profile::read(&self.threads, at, name, wall_ns),
+                    kept: self.kept(at),
+                };
+                let roles = self.names.iter().enumerate().map(role).collect();
+                let window_ns = window.1 - window.0;
+                return (Captured { text, roles, window_ns }, self.has_wakers(window));
+            }
+            // Fewer queues make fewer parts, and waits of one role more alike than they were.
+            match max_queues {
+                1 => budget /= 2,
+                _ => max_queues /= 2,
+            }
+        }
+    }
+
+    fn has_wakers(&self, window: (u64, u64)) -> bool {
+        let (is_rare, pieces) = (self.rare(window), &self.threads.pieces);
+        let wakers = || pieces.iter().filter_map(|piece| piece.by);
+        wakers().filter(|by| is_rare[pieces[*by].role]).count() * 2 <= wakers().count()
     }
 
     /// See [`Role::kept`].
@@ -594,35 +611,6 @@ impl Scene {
         }
         text
     }
-}
-
-/// Few threads alike to which messages come while they are awake are a role each: such a message waits until its own
-/// reader has time, and no fellow that sleeps wakes up for it.
-fn with_own_queues<'a>(
-    kinds: Vec<(Kind<'a>, (u64, Vec<i32>))>,
-    threads: &Threads,
-) -> Vec<(Kind<'a>, (u64, Vec<i32>))> {
-    let sum = |tids: &[i32], each: fn(&threads::Thread) -> u64| -> u64 {
-        tids.iter().filter_map(|tid| threads.by_tid.get(tid)).map(each).sum()
-    };
-    let has_queues = |tids: &[i32]| {
-        let received = sum(tids, |own| own.received);
-        (2..=MAX_QUEUES).contains(&tids.len())
-            && received > 0
-            && received * QUEUED_PARTS >= sum(tids, |own| own.wakeups)
-    };
-    let mut room = MAX_SETS - kinds.len();
-    let mut apiece = Vec::new();
-    for (kind, (work_ns, tids)) in kinds {
-        if tids.len() <= room + 1 && has_queues(&tids) {
-            room -= tids.len() - 1;
-            let own = tids.iter().map(|tid| (kind, (sum(&[*tid], |own| own.work_ns), vec![*tid])));
-            apiece.extend(own);
-        } else {
-            apiece.push((kind, (work_ns, tids)));
-        }
-    }
-    apiece
 }
 
 /// Adds a thread to its kind.

@@ -476,34 +476,35 @@ fn a_long_stretch_after_a_sleep_is_cut_too() {
     }
 }
 
-/// Thread 1 wakes thread 2 so many times within 5 ms, and then sleeps.
+/// Thread 1 wakes threads 2 to 4 in an order of its own in each stretch.
 #[test]
-fn a_stretch_of_too_many_posts_is_cut_however_short_it_is() {
-    let parts = |posts: u64| {
-        let mut events = Vec::new();
+fn stretches_of_many_posts_are_cut_where_a_plan_would_lose_who_wakes() {
+    let posted = |posts: u64| {
+        let (mut events, mut random) = (Vec::new(), Random { state: 7, ..Random::default() });
         for begin_us in (0..1_000_000).step_by(10_000) {
-            events.extend([
-                (begin_us, waking(Waker::Interrupt, 1)),
-                (begin_us, switch(0, Left::Runnable, 1)),
-            ]);
+            events.push((begin_us, waking(Waker::Interrupt, 1)));
+            events.push((begin_us, switch(0, Left::Runnable, 1)));
             for post in 0..posts {
-                let at_us = begin_us + 40 * (post + 1);
+                let (at_us, woken) = (begin_us + 20 * (post + 1), 2 + random.below(3) as i32);
                 events.extend([
-                    (at_us, waking(Waker::Task(1), 2)),
-                    (at_us, switch(1, Left::Preempted, 2)),
-                    (at_us + 10, switch(2, Left::Sleeping, 1)),
+                    (at_us, waking(Waker::Task(1), woken)),
+                    (at_us, switch(1, Left::Preempted, woken)),
+                    (at_us + 10, switch(woken, Left::Sleeping, 1)),
                 ]);
             }
             events.push((begin_us + 9_000, switch(1, Left::Sleeping, 0)));
         }
-        let tasks = [traced(1, "app", "burst"), traced(2, "app", "one")];
+        let tasks = [(1, "a"), (2, "b"), (3, "c"), (4, "d")];
+        let tasks = tasks.map(|(tid, name)| traced(tid, name, name));
         let text = capture(&trace(&events), &tasks, true).unwrap().text;
-        let burst = sets(&text).into_iter().find(|(_, steps, _)| steps.concat().contains("post"));
-        let (_, steps, _) = burst.expect(&text);
-        steps.iter().filter(|step| step.starts_with("post")).count()
+        let sets = sets(&text);
+        let takes = |(_, steps, _): &&(u32, Vec<String>, String)| steps.concat().contains("take");
+        assert_eq!(sets.iter().filter(takes).count(), 3, "{text}");
+        let posts = |step: &&String| step.starts_with("post");
+        sets.iter().map(|(_, steps, _)| steps.iter().filter(posts).count()).max().unwrap()
     };
-    assert_eq!(parts(100), 100, "as it was seen");
-    assert!(parts(101) <= 3, "pieces of one post each: {}", parts(101));
+    assert_eq!(posted(20), 1_980, "each stretch that was seen whole, as it was");
+    assert!(posted(400) <= 9, "pieces of one post each");
 }
 
 /// Thread 1 sleeps for 200 ms and then works to the end of the trace; thread 2 works from its begin and then sleeps.

@@ -9,12 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Left, Message, Trace, TraceWhat, Waker};
 
+use super::{MAX_QUEUES, MAX_SETS};
+
 /// A waker may be seen this long before the task that it wakes is seen to leave its CPU.
 const EARLY_NS: u64 = 100_000;
 /// A stretch of work with more wakeups of others is better read in pieces.
 const MANY_POSTS: u64 = 20;
-/// One with more is never read whole: no other one wakes the same threads in the same order.
-const TOO_MANY_POSTS: u64 = 100;
+/// Threads have queues if there is a message while they are awake for so many wakeups.
+const QUEUED_PARTS: u64 = 10;
 /// A thread with fewer wakeups does not show whether it mostly wakes others or is woken.
 const MIN_COUNT: u64 = 20;
 /// So many times more often.
@@ -284,11 +286,10 @@ impl Threads {
         }
     }
 
-    /// The stretches that are to be cut, and have so much work or too many posts.
-    pub fn to_cut(&self, min_ns: u64) -> BTreeSet<Place> {
-        let is_long = |(_, work_ns, posts): &&(Place, u64, u64)| {
-            *work_ns >= min_ns || *posts > TOO_MANY_POSTS
-        };
+    /// The stretches that are to be cut, and have so much work or so many posts.
+    pub fn to_cut(&self, min_ns: u64, min_posts: u64) -> BTreeSet<Place> {
+        let is_long =
+            |(_, work_ns, posts): &&(Place, u64, u64)| *work_ns >= min_ns || *posts >= min_posts;
         self.to_cut.iter().filter(is_long).map(|(place, ..)| *place).collect()
     }
 
@@ -506,4 +507,33 @@ impl Threads {
         }
         max as u32
     }
+}
+
+/// Few threads alike to which messages come while they are awake are a role each: such a message waits until its own
+/// reader has time, and no fellow that sleeps wakes up for it.
+pub fn with_own_queues<K: Copy>(
+    kinds: Vec<(K, (u64, Vec<i32>))>,
+    threads: &Threads,
+) -> Vec<(K, (u64, Vec<i32>))> {
+    let sum = |tids: &[i32], each: fn(&Thread) -> u64| -> u64 {
+        tids.iter().filter_map(|tid| threads.by_tid.get(tid)).map(each).sum()
+    };
+    let has_queues = |tids: &[i32]| {
+        let received = sum(tids, |own| own.received);
+        (2..=MAX_QUEUES).contains(&tids.len())
+            && received > 0
+            && received * QUEUED_PARTS >= sum(tids, |own| own.wakeups)
+    };
+    let mut room = MAX_SETS - kinds.len();
+    let mut apiece = Vec::new();
+    for (kind, (work_ns, tids)) in kinds {
+        if tids.len() <= room + 1 && has_queues(&tids) {
+            room -= tids.len() - 1;
+            let own = tids.iter().map(|tid| (kind, (sum(&[*tid], |own| own.work_ns), vec![*tid])));
+            apiece.extend(own);
+        } else {
+            apiece.push((kind, (work_ns, tids)));
+        }
+    }
+    apiece
 }
