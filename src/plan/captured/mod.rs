@@ -174,7 +174,7 @@ impl Scene {
         kinds.sort_by_key(|(_, (work_ns, _))| std::cmp::Reverse(*work_ns));
         kinds.truncate(MAX_SETS);
         let left_out = all - kinds.len();
-        let kinds = threads::with_own_queues(kinds, &first);
+        let kinds = threads::with_own_queues(kinds, &first, MAX_SETS);
         let mut names: Vec<String> = Vec::new();
         let (mut roles, mut busy) = (BTreeMap::new(), Vec::new());
         for (at, (((process, name, ..), manner), (_, tids))) in kinds.iter().enumerate() {

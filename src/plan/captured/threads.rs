@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Left, Message, Trace, TraceWhat, Waker};
 
-use super::{MAX_QUEUES, MAX_SETS};
-
 /// A waker may be seen this long before the task that it wakes is seen to leave its CPU.
 const EARLY_NS: u64 = 100_000;
 /// A stretch of work with more wakeups of others is better read in pieces.
 const MANY_POSTS: u64 = 20;
 /// Threads have queues if there is a message while they are awake for so many wakeups.
 const QUEUED_PARTS: u64 = 10;
+/// More threads alike are one role all the same.
+const MAX_QUEUED: usize = 8;
 /// A thread with fewer wakeups does not show whether it mostly wakes others or is woken.
 const MIN_COUNT: u64 = 20;
 /// So many times more often.
@@ -514,17 +514,18 @@ impl Threads {
 pub fn with_own_queues<K: Copy>(
     kinds: Vec<(K, (u64, Vec<i32>))>,
     threads: &Threads,
+    max_sets: usize,
 ) -> Vec<(K, (u64, Vec<i32>))> {
     let sum = |tids: &[i32], each: fn(&Thread) -> u64| -> u64 {
         tids.iter().filter_map(|tid| threads.by_tid.get(tid)).map(each).sum()
     };
     let has_queues = |tids: &[i32]| {
         let received = sum(tids, |own| own.received);
-        (2..=MAX_QUEUES).contains(&tids.len())
+        (2..=MAX_QUEUED).contains(&tids.len())
             && received > 0
             && received * QUEUED_PARTS >= sum(tids, |own| own.wakeups)
     };
-    let mut room = MAX_SETS - kinds.len();
+    let mut room = max_sets - kinds.len();
     let mut apiece = Vec::new();
     for (kind, (work_ns, tids)) in kinds {
         if tids.len() <= room + 1 && has_queues(&tids) {
