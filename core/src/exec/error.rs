@@ -70,7 +70,7 @@ pub enum ExecError {
     #[error(
         "switches between variants cut {cut} of {of} operations of `{set}`, and these count for none"
     )]
-    CutOperations { set: String, cut: u64, of: u64 },
+    CutOperations { set: String, cut: u64, of: u64, block_ns: u64 },
     #[error("{worker} no longer has its variant's `{knob}`: something else has changed it")]
     KnobChanged { knob: &'static str, worker: String },
     #[error(
@@ -180,9 +180,16 @@ impl Advice for ExecError {
             }
             ExecError::Switch(missing) | ExecError::Change { missing, .. } => Some(&missing.hint),
             ExecError::SlowSwitch { .. } => Some("longer `turns`, or fewer workers"),
-            ExecError::CutOperations { .. } => Some(
-                "longer `turns`, so that a fifth of a block is longer than an operation with its waits",
-            ),
+            ExecError::CutOperations { block_ns, .. } => {
+                let [block, both] = [*block_ns, 2 * block_ns].map(show_duration);
+                return Some(
+                    format!(
+                        "a fifth of a block has to be longer than an operation with its waits: \
+                         turns = \"{block}\" and duration = \"{both}\" or more, or no `turns`"
+                    )
+                    .into(),
+                );
+            }
             ExecError::KnobChanged { .. } => Some("measure this workload without `turns`"),
             ExecError::BaseSliceChanged { .. } => {
                 Some("measure again while nothing writes /sys/kernel/debug/sched/base_slice_ns")

@@ -97,6 +97,7 @@ impl Live {
     pub fn metrics(&self, snapshot: &Snapshot) -> Vec<Metric> {
         self.group.sets()[0].load.metrics(&Measured {
             measured_ns: snapshot.at_ns,
+            gaps: 0,
             ops: snapshot.ops,
             window_ops_per_s: Vec::new(),
             counters: snapshot.counters,

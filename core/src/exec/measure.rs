@@ -40,6 +40,7 @@ pub struct Measured {
     pub under_way: Vec<Vec<Histogram>>,
     pub changes: Changed,
     pub section_ns: u64,
+    pub gaps: u64,
     /// CPU time of the measuring thread, from the barrier to the last window, and of the thread that makes changes.
     pub overhead_cpu_ns: u64,
 }
@@ -144,7 +145,7 @@ impl Section {
             },
         );
         let workers = workers.collect();
-        Ok(Measured { workers, windows, under_way, changes, section_ns, overhead_cpu_ns })
+        Ok(Measured { workers, windows, under_way, changes, section_ns, gaps: 0, overhead_cpu_ns })
     }
 }
 

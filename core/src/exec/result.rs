@@ -169,6 +169,7 @@ fn measure_set(
     } else {
         result.metrics.extend(prepared.load.metrics(&workload::Measured {
             measured_ns: active_ns,
+            gaps: measured.gaps,
             ops: own().map(|(_, worker)| worker.total.ops).sum(),
             window_ops_per_s: windows,
             counters,
@@ -519,6 +520,7 @@ mod tests {
                 under_way: vec![Vec::new()],
                 changes: Changed::default(),
                 section_ns: SECTION_NS,
+                gaps: 0,
                 overhead_cpu_ns: 0,
             };
             let (_, found) = variant_sets(&cell.work.sets, &group, &measured, None);

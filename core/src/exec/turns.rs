@@ -270,9 +270,14 @@ impl<'g> TurnSection<'g> {
             let is_counted = |member: &&Member| member.set == position && set.counts(member);
             let members = self.group.members().iter().filter(is_counted);
             let lanes = members.filter_map(|member| Some(member.lanes?.of_variant(variant)));
-            let (whole, cut) =
-                lanes.fold((0, 0), |(ends, cut), lane| (ends + lane.ends(), cut + lane.cut_ends()));
-            cut_operations(&set.name, cut, whole + cut)
+            let (mut all, mut cut, mut wall_ns) = (0, 0, 0);
+            for lane in lanes {
+                all += lane.ends() + lane.cut_ends();
+                cut += lane.cut_ends();
+                wall_ns += self.tracks[variant][0].wall_ns;
+            }
+            let operation_ns = wall_ns / all.max(1);
+            cut_operations(&set.name, cut, all, self.turns.longer_block_ns(operation_ns))
         };
         let of_variant = |variant| {
             let sets = self.group.sets().iter().enumerate().filter(|(_, set)| !set.is_background);
@@ -304,7 +309,8 @@ impl<'g> TurnSection<'g> {
             late_to_early.push(self.late_to_early(tracks));
             let (workers, under_way) = (workers.collect(), none.clone());
             let changes = Changed::default();
-            Measured { workers, windows, under_way, changes, section_ns, overhead_cpu_ns }
+            let gaps = self.late[variant].counted().saturating_sub(1);
+            Measured { workers, windows, under_way, changes, section_ns, gaps, overhead_cpu_ns }
         });
         let measured = measured.collect();
         let knobs = (0..self.tracks.len()).map(|variant| self.readings(variant)).collect();
@@ -357,11 +363,17 @@ impl<'g> TurnSection<'g> {
     }
 }
 
-/// Judges the throughput of a set under a variant, of whose `all` operations switches cut `cut`.
-fn cut_operations(set: &str, cut: u64, all: u64) -> Result<Option<Disturbance>, ExecError> {
+/// Judges the throughput of a set under a variant, of whose `all` operations switches cut `cut`. `block_ns`: blocks
+/// that would be long enough.
+fn cut_operations(
+    set: &str,
+    cut: u64,
+    all: u64,
+    block_ns: u64,
+) -> Result<Option<Disturbance>, ExecError> {
     let (set, share) = (set.to_string(), cut as f64 / all.max(1) as f64);
     if share > MAX_CUT {
-        return Err(ExecError::CutOperations { set, cut, of: all });
+        return Err(ExecError::CutOperations { set, cut, of: all, block_ns });
     }
     let bounds = vec!["throughput".to_string()];
     let fact = DisturbanceFact::Cut { set, latency: None, cut, of: all, longest_ns: 0, bounds };
@@ -375,6 +387,11 @@ impl LateBlocks {
         self.left_out += u64::from(left_ns == 0);
         self.shorter += u64::from(left_ns > 0 && left_ns < counts_ns - counts_ns / 10);
         left_ns > 0
+    }
+
+    /// The blocks of which something counts.
+    fn counted(&self) -> u64 {
+        self.of - self.left_out
     }
 
     fn disturbance(&self) -> Option<Disturbance> {
@@ -511,7 +528,7 @@ mod tests {
 
     #[test]
     fn cut_operations_are_reported_above_one_percent_and_fail_a_run_above_two() {
-        let found = |cut, all| cut_operations("web", cut, all);
+        let found = |cut, all| cut_operations("web", cut, all, 1);
         assert_eq!(found(0, 0).unwrap(), None);
         assert_eq!(found(3, 300).unwrap(), None);
         let Some(Disturbance { fact: DisturbanceFact::Cut { cut, of, .. }, .. }) =

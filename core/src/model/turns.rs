@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Value, Variant};
+use super::{Value, Variant, rounded_up};
 
 /// The share of a block that does not count: its begin, in which the load still is as the variant before left it.
 const WASHOUT: u64 = 5;
@@ -27,6 +27,13 @@ impl Turns {
     /// The length of blocks that have a washout of this length.
     pub fn block_ns_for(washout_ns: u64) -> u64 {
         washout_ns.saturating_mul(WASHOUT)
+    }
+
+    /// Blocks that cut less than these do, where an operation takes so long in the mean. A busy CPU makes some of them
+    /// wait several times as long.
+    pub fn longer_block_ns(&self, operation_ns: u64) -> u64 {
+        let enough_ns = Turns::block_ns_for(operation_ns.saturating_mul(4));
+        rounded_up(enough_ns.max(self.block_ns.saturating_mul(2)))
     }
 
     /// The share of a variant's time that counts.

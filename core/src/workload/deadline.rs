@@ -241,13 +241,15 @@ const NO_RELEASE: &str = "no release was answered in the measured section";
 impl Tally {
     /// Counts the releases. A worker that is starved to the end answers nothing, and silence must not look like
     /// success. The clock gives the number of a worker's releases, less the two that the section's ends may cut
-    /// off; those without an answer count as missed. Computed for each worker, so that the two of one worker do not
-    /// hide a miss of another.
+    /// off; those without an answer count as missed. Each gap in the section has two such ends, too: a worker that
+    /// lacks no more than they may cut off has answered all. Computed for each worker, so that the two of one worker
+    /// do not hide a miss of another.
     fn count(measured: &Measured, terms: Terms) -> Self {
         let answered = measured.ops + measured.counters[MISSED];
         let silent = |worker: &WorkerCounts| {
             let sure = (worker.wall_ns / terms.period_ns).saturating_sub(2);
-            sure.saturating_sub(worker.ops + worker.counters[MISSED])
+            let lacking = sure.saturating_sub(worker.ops + worker.counters[MISSED]);
+            if lacking > 2 * measured.gaps { lacking } else { 0 }
         };
         let silent = measured.workers.iter().map(silent).sum();
         let missed = measured.counters[MISSED] + silent;
@@ -442,6 +444,12 @@ mod tests {
         assert_eq!(ratio, Reading::Known(18.0 / 198.0));
         let why = Reading::Unknown("18 of 198 releases were not answered before the end".into());
         assert_eq!((max, tolerance), (why.clone(), why));
+        // Each gap may cut off two of a worker: its 18 in ten stretches, and not in nine.
+        let in_stretches = |stretches: u64| {
+            metrics(&Measured { gaps: stretches - 1, ..measured(200 * MS, &workers) })[0].clone()
+        };
+        assert_eq!(in_stretches(9), Reading::Known(18.0 / 198.0));
+        assert_eq!(in_stretches(10), Reading::Known(0.0));
         // A worker whose time was shorter had fewer of them.
         let mut short = measured(200 * MS, &workers);
         short.workers[3].wall_ns = 30 * MS;

@@ -221,6 +221,6 @@ impl WorkerGroup {
         let histograms = self.memory.recorders.all_merged();
         let ops = workers.iter().map(|worker| worker.ops).sum();
         let window_ops_per_s = vec![ops as f64];
-        Measured { measured_ns, ops, window_ops_per_s, counters, histograms, workers }
+        Measured { measured_ns, gaps: 0, ops, window_ops_per_s, counters, histograms, workers }
     }
 }

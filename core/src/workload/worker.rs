@@ -490,6 +490,8 @@ impl Worker {
 pub struct Measured {
     /// The time in which the set was active.
     pub measured_ns: u64,
+    /// How often that time was interrupted: in turns, by blocks of other variants.
+    pub gaps: u64,
     pub ops: u64,
     /// For each window in which the set was active, the sum over the workers that count, each by
     /// its own time.
