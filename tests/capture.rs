@@ -40,7 +40,7 @@ fn a_command_becomes_a_plan_that_can_run() {
 }
 
 /// Ten passes: a timer wakes the first thread, which works for 2 ms, and halfway wakes the second, which works for 3 ms.
-fn trace() -> String {
+pub fn trace() -> String {
     let line = |us: u64, running: &str, event: &str, fields: &str| {
         format!(
             "{running:>16} [000] d..2. {}.{:06}: {event}: {fields}\n",

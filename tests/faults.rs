@@ -1,12 +1,14 @@
 //! Faults in the middle of a run: workers and runners that die or hang, signals. Real processes; every wait
 //! is for a condition.
 
+use std::fs::File;
 use std::process::{Child, Command, Output, Stdio};
 
 use crate::home::Home;
 use crate::pools;
 use crate::support::{
-    assert_gone, done, ended, joined, metric, outcomes, signal, skip, stderr, stdout, wait_for,
+    assert_gone, catches_term, done, ended, joined, metric, outcomes, signal, skip, stderr, stdout,
+    wait_for,
 };
 
 /// A plan of one workload, with runs that last until something ends them.
@@ -294,4 +296,33 @@ fn a_worker_set_that_cannot_start_says_why() {
     let workload = "use = \"forkexec\"\nhow = \"exec\"\nprogram = \"/there/is/none\"";
     let output = run(&home, &plan("duration = \"100ms\"", workload));
     assert!(failure(&output).contains("/there/is/none"), "{}", stdout(&output));
+}
+
+/// Pipes without another end, and pipes whose other end does nothing.
+#[test]
+fn a_signal_ends_the_wait_for_the_other_end_of_a_pipe() {
+    let home = Home::new();
+    home.write("trace.txt", crate::capture::trace());
+    let pipe = home.at("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for (words, has_end) in [
+        ("capture --from pipe -o own.toml", false),
+        ("capture --from pipe -o own.toml", true),
+        ("hunt --confirm pipe", false),
+        ("hunt --confirm pipe", true),
+        ("capture --from trace.txt -o pipe", false),
+    ] {
+        let _end = has_end.then(|| File::options().read(true).write(true).open(&pipe).unwrap());
+        let schedlab = spawn(home.command(words));
+        let pid = schedlab.id();
+        wait_for("it to wait for the pipe", || {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            (catches_term(pid) && stat.rsplit_once(") ")?.1.starts_with('S')).then_some(())
+        });
+        signal(pid, "-TERM");
+        assert_gone(pid);
+        let said = stderr(&ended(schedlab.wait_with_output().unwrap(), 130));
+        assert_eq!(said.matches("error").count(), 0, "{words}: {said}");
+        assert!(!home.at("own.toml").exists());
+    }
 }

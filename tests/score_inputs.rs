@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::Value;
 
 use crate::home::Home;
-use crate::support::{done, skip, stderr, stdout};
+use crate::support::{catches_term, done, skip, stderr, stdout};
 
 const NEEDS: &str = "privilege to load BPF programs";
 
@@ -85,14 +85,7 @@ fn a_process_that_ends_early_ends_the_score_and_its_living_children_are_watched(
         home.command(&["score", "--pid", &pid, "--duration", "10min", "--format", "json"]);
     let mut score = score.stdout(Stdio::piped()).spawn().unwrap();
     // The score catches signals right before it counts.
-    let status = format!("/proc/{}/status", score.id());
-    let counts = || {
-        let status = std::fs::read_to_string(&status).unwrap();
-        let line = status.lines().find(|line| line.starts_with("SigCgt:")).unwrap();
-        let caught = u64::from_str_radix(line.trim_start_matches("SigCgt:").trim(), 16).unwrap();
-        caught & (1 << (15 - 1)) != 0
-    };
-    while !counts() {
+    while !catches_term(score.id()) {
         assert!(score.try_wait().unwrap().is_none(), "it ended before it counted");
         std::thread::yield_now();
     }

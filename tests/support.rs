@@ -154,6 +154,15 @@ pub fn signal(pid: u32, name: &str) {
     assert!(sent.success(), "kill {name} {pid}");
 }
 
+/// Whether a process has an action of its own for SIGTERM.
+pub fn catches_term(pid: u32) -> bool {
+    const SIGTERM: u64 = 15;
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    caught.is_some_and(|mask| mask & (1 << (SIGTERM - 1)) != 0)
+}
+
 pub fn is_gone(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());

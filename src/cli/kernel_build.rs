@@ -173,7 +173,7 @@ pub fn wish(
 /// With the name that is shown.
 fn bytes(path: &Path) -> Result<(String, Vec<u8>), Failure> {
     if path == Path::new("-") {
-        let bytes = input::read_all(io::stdin().lock(), build::MAX_PATCH_BYTES);
+        let bytes = input::read_stdin(build::MAX_PATCH_BYTES);
         let bytes = bytes.map_err(|error| {
             SessionError::unread(
                 format!("cannot read standard input: {error}"),

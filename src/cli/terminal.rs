@@ -6,6 +6,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::model::clean_lines;
 use crate::report::{Options, shortened, wrap};
+use crate::sys::signal::OpenWait;
 use crate::sys::{input, terminal_columns, tty};
 
 /// Columns when nothing says how many there are: what a mail takes.
@@ -78,6 +79,7 @@ pub fn status(text: &str) {
 /// Asks on the terminal.
 pub fn agrees(question: &str) -> io::Result<bool> {
     write!(io::stderr(), "{} [y/N] ", clean_lines(question))?;
+    let _wait = OpenWait::begin();
     let answer = input::lines(io::stdin().lock(), MAX_ANSWER_BYTES).next().transpose()?;
     let answer = answer.unwrap_or_default().trim().to_lowercase();
     Ok(matches!(answer.as_str(), "y" | "yes"))

@@ -13,6 +13,8 @@ use std::sync::{Mutex, PoisonError};
 use flate2::bufread::GzDecoder;
 use thiserror::Error;
 
+use super::signal::OpenWait;
+
 /// More than any kernel writes into one of its own files.
 pub const MAX_KERNEL_FILE_BYTES: u64 = 64 << 20;
 /// Files of this program and of others: configurations, lists, journals.
@@ -123,9 +125,17 @@ pub fn kernel_text(path: impl AsRef<Path>) -> io::Result<String> {
     text(kernel_file(path)?)
 }
 
-/// The bytes of a file that a user named, which may be a pipe, too.
+/// The bytes of a file that a user named, which may be a pipe, too. A signal ends the process while its writer is
+/// waited for.
 pub fn read_named(path: impl AsRef<Path>, max_bytes: u64) -> io::Result<Vec<u8>> {
+    let _wait = OpenWait::for_file(path.as_ref());
     read_open(&mut File::open(path)?, max_bytes)
+}
+
+/// Like [`read_named`], for standard input.
+pub fn read_stdin(max_bytes: u64) -> io::Result<Vec<u8>> {
+    let _wait = OpenWait::begin();
+    read_all(io::stdin().lock(), max_bytes)
 }
 
 /// Opens a regular file of at most `max_bytes`.

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::input::{self, InputFault};
 use super::remedy::folder_of;
+use super::signal::OpenWait;
 
 /// The end of a file's name while it is written.
 const TEMPORARY: &str = ".tmp";
@@ -48,6 +49,7 @@ impl NewFile {
             return Err(InputFault::Database.into());
         }
         let (Some(target), None) = (target, found.as_ref().filter(|found| !found.is_file())) else {
+            let _wait = OpenWait::for_file(path);
             let file = OpenOptions::new().append(true).open(path)?;
             return Ok(NewFile { out: BufWriter::with_capacity(1 << 16, file), place: None });
         };

@@ -1,6 +1,8 @@
 //! Signals as this process inherited them, and its handling of those that ask it to end.
 
+use std::fs;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
@@ -23,6 +25,11 @@ const SAME_REQUEST_NS: u64 = 100_000_000;
 /// The number of [`OpenChange`]s.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
 
+/// Whether one of the signals came that [`catch_termination`] catches.
+static IS_ASKED: AtomicBool = AtomicBool::new(false);
+/// The number of [`OpenWait`]s.
+static WAITS: AtomicU32 = AtomicU32::new(0);
+
 /// While this lives, a second signal leaves a change to be undone, and says so.
 #[derive(Debug)]
 pub struct OpenChange(());
@@ -40,8 +47,35 @@ impl Drop for OpenChange {
     }
 }
 
+/// While this lives, the first signal ends the process: it waits for another program, and nobody looks at the flag.
+#[derive(Debug)]
+pub struct OpenWait(());
+
+impl OpenWait {
+    pub fn begin() -> Self {
+        WAITS.fetch_add(1, SeqCst);
+        if IS_ASKED.load(SeqCst) {
+            end_at_once();
+        }
+        OpenWait(())
+    }
+
+    /// For a file that is opened. `None`: nobody writes or reads the other end of a regular file.
+    pub fn for_file(path: &Path) -> Option<Self> {
+        let has_end = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+        has_end.then(OpenWait::begin)
+    }
+}
+
+impl Drop for OpenWait {
+    fn drop(&mut self) {
+        WAITS.fetch_sub(1, SeqCst);
+    }
+}
+
 /// A flag that the first of SIGINT, SIGTERM and SIGHUP sets; the second ends the process at once, and says how to
 /// undo the changes that it leaves ([`OpenChange`]). The same signal once more within [`SAME_REQUEST_NS`] is the first.
+/// During an [`OpenWait`] the first one does so.
 /// Signals that were ignored when this process was started (nohup) stay ignored.
 pub fn catch_termination() -> io::Result<Arc<AtomicBool>> {
     let asked = Arc::new(AtomicBool::new(false));
@@ -51,7 +85,8 @@ pub fn catch_termination() -> io::Result<Arc<AtomicBool>> {
         // One exchange: two signals that two threads take at the same moment are two all the same.
         let ask = move || {
             let is_again = is_again(&first_ns, clock::monotonic_ns());
-            if flag.swap(true, SeqCst) && !is_again {
+            IS_ASKED.store(true, SeqCst);
+            if (flag.swap(true, SeqCst) && !is_again) || WAITS.load(SeqCst) > 0 {
                 end_at_once();
             }
         };

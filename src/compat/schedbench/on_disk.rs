@@ -16,6 +16,7 @@ use super::json;
 use super::save::cannot_save;
 use crate::model::clean_path;
 use crate::sys::replace::{meant, write_new};
+use crate::sys::signal::OpenWait;
 use crate::sys::{input, remedy};
 
 /// The text of the file at `path`.
@@ -25,6 +26,7 @@ pub fn read_text(path: &Path) -> Result<String, CompatError> {
 
 fn read(path: &Path) -> Result<(String, Identity), CompatError> {
     let name = clean_path(path);
+    let _wait = OpenWait::for_file(path);
     let read = File::open(path).and_then(|mut file| {
         // Read the metadata before the text: a change during the reading then counts as another file.
         let metadata = file.metadata()?;
