@@ -22,6 +22,36 @@ fn what_cannot_be_captured_is_refused_before_anything_is_recorded() {
 }
 
 #[test]
+fn a_file_that_cannot_be_written_is_refused_before_anything_is_recorded() {
+    let home = Home::new();
+    for words in [
+        "capture -o FILE",
+        "capture --check -o FILE",
+        "score --trace FILE",
+        "score --output FILE",
+        "score --interval 1s --output FILE",
+        "run -o FILE",
+        "run --format csv -o FILE",
+        "run --events FILE",
+    ] {
+        for (file, hint) in [("nodir/x.csv", "mkdir -p nodir"), (".", "ls -ld .")] {
+            let command = words.replace("FILE", file) + " -- touch begun";
+            let said = home.says(3, command);
+            assert!(said.contains(&format!("cannot write {file}: ")), "{words}: {said}");
+            assert!(said.contains("hint: ") && said.contains(hint), "{words}: {said}");
+            assert!(!home.at("begun").exists(), "{words}: {said}");
+        }
+    }
+    // It measures for longer than this.
+    let mut twin = std::process::Command::new("sh");
+    let twin = twin.args(["-c", "ulimit -t 2; exec \"$@\"", "sh"]);
+    let schedlab = home.command("twin -o .");
+    let twin = twin.arg(schedlab.get_program()).args(schedlab.get_args()).current_dir(home.path());
+    let said = stderr(&crate::support::ended(twin, 3));
+    assert!(said.contains("cannot write .: ") && said.contains("hint: ls -ld ."), "{said}");
+}
+
+#[test]
 fn a_command_becomes_a_plan_that_can_run() {
     let home = Home::new();
     let script = "i=0; while [ $i -lt 20 ]; do sleep 0.01; i=$((i+1)); done; exit 7";

@@ -172,6 +172,16 @@ fn what_cannot_be_watched_is_refused_before_the_terminal_is_taken() {
         let said = home.says(2, words);
         assert!(said.contains(expected), "{words}: {said}");
     }
+    for (option, file) in [
+        ("--trace", "nodir/x"),
+        ("--trace", "."),
+        ("--command-output", "nodir/x"),
+        ("--command-output", "."),
+    ] {
+        let mut pty = watch(&home, &[option, file, "--", "touch", "begun"]);
+        pty.wait_for(&format!("error: {option}: cannot write {file}: "));
+        assert_eq!((pty.wait().code(), home.at("begun").exists()), (Some(3), false), "{option}");
+    }
     let mut pty = watch(&home, &["--", "/nonesuch"]);
     assert_eq!(pty.wait().code(), Some(127));
     pty.wait_for("cannot run `/nonesuch`");

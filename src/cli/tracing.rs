@@ -40,13 +40,16 @@ impl TraceArgs {
             let text = "--trace-for: 0 leaves nothing to trace";
             return Err(Failure::usage(text, "--trace-for 10s"));
         }
-        let shown = clean_path(path);
-        let file = NewFile::begin(path).map_err(|error| {
-            let text = format!("--trace: cannot write {shown}: {error}");
-            Failure::here(text, remedy::write(path, &error))
-        })?;
-        Ok(Some(TraceFile { file, path: shown, trace_ns }))
+        Ok(Some(TraceFile { file: begin(path)?, path: clean_path(path), trace_ns }))
     }
+}
+
+/// The file of `--trace`, before anything is counted.
+pub fn begin(path: &Path) -> Result<NewFile, Failure> {
+    NewFile::begin(path).map_err(|error| {
+        let text = format!("--trace: cannot write {}: {error}", clean_path(path));
+        Failure::here(text, remedy::write(path, &error))
+    })
 }
 
 impl TraceFile {

@@ -30,7 +30,7 @@ use crate::sys::{self, child, clock, load, remedy};
 use crate::variant::CommandEntry;
 
 use super::screen::{Input, Palette, Screen};
-use super::{Failure, catch_termination, terminal};
+use super::{Failure, catch_termination, terminal, tracing};
 use options::about;
 use state::{Action, Cost, State};
 
@@ -51,6 +51,10 @@ pub fn run(args: &WatchArgs) -> Result<(), Failure> {
     if !terminal::redraws(&stdout) {
         let text = "watch needs a terminal on standard output";
         return Err(Failure::usage(text, "schedlab score --system --interval 1s"));
+    }
+    // Nobody has to press `t`: the usual file may be in a folder that cannot be written.
+    if args.trace.as_os_str() != options::TRACE {
+        tracing::begin(&args.trace).map(drop)?;
     }
     let output = Output::open(args)?;
     let asked = catch_termination()?;
@@ -112,7 +116,7 @@ impl Output {
         };
         let cannot = |error: io::Error| {
             let shown = clean_path(path);
-            let text = format!("--output: cannot write {shown}: {error}");
+            let text = format!("--command-output: cannot write {shown}: {error}");
             Failure::here(text, remedy::write(path, &error))
         };
         let file = File::create(path).map_err(cannot)?;

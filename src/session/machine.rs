@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::exec;
 use crate::model::{Advice, Environment, Lab, Problem, Twin, clean, clean_path, quoted};
 use crate::plan;
-use crate::sys::replace::replace;
+use crate::sys::replace::{NewFile, replace};
 use crate::sys::{self, Host, input, remedy};
 
 use super::{Database, Notice, SessionError};
@@ -102,8 +102,9 @@ pub fn read(path: &Path) -> Result<Twin, SessionError> {
 
 /// Measures this machine into a file.
 pub fn measure(path: &Path) -> Result<Twin, SessionError> {
-    // A folder that cannot be written shows before the measurement.
+    // A file that cannot be written shows before the measurement.
     make_folder(path)?;
+    NewFile::begin(path).map(drop).map_err(|error| SessionError::unwritten(path, &error))?;
     let twin = measured()?;
     write(&twin, path)?;
     Ok(twin)

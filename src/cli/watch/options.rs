@@ -11,6 +11,8 @@ use super::super::score::{any_time, check_pids, known_cgroup, known_source};
 use super::data::Scope;
 use super::state::About;
 
+/// The file of a trace where none is named.
+pub const TRACE: &str = "schedlab-watch.pftrace";
 const MIN_INTERVAL_NS: u64 = 100_000_000;
 
 #[derive(Args)]
@@ -31,7 +33,7 @@ pub struct WatchArgs {
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub trace_for: String,
     /// The file that `t` writes to; a number is added where it is there
-    #[arg(long, value_name = "FILE", default_value = "schedlab-watch.pftrace")]
+    #[arg(long, value_name = "FILE", default_value = TRACE)]
     pub trace: PathBuf,
     /// The file that the command's output goes to; without it, it is discarded
     #[arg(long, value_name = "FILE", requires = "command")]
