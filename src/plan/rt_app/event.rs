@@ -72,12 +72,16 @@ impl Common {
         let plain = plain.trim_start_matches('-');
         let plain = &plain[..plain.len().min(workload::MAX_STEP_NAME_BYTES - 8)];
         let base = if plain.is_empty() { "unnamed" } else { plain };
-        let numbered = (2..).map(|number| format!("{base}-{number}"));
-        let mut words = std::iter::once(base.to_string()).chain(numbered);
-        let is_free = |word: &String| !self.words.values().any(|known| known == word);
-        let word = words.find(is_free).unwrap_or_default();
+        let word = self.free(base);
         self.words.insert(name.to_string(), word.clone());
         word
+    }
+
+    /// This word, with a number where another name has it.
+    pub fn free(&self, base: &str) -> String {
+        let numbered = (2..).map(|number| format!("{base}-{number}"));
+        let mut words = std::iter::once(base.to_string()).chain(numbered);
+        words.find(|word| !self.words.values().any(|known| known == word)).unwrap_or_default()
     }
 
     /// The steps of one event; nothing where it is wrong, which is noted.

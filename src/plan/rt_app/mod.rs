@@ -24,7 +24,7 @@ use super::table::toml_text as quoted;
 use crate::workload::RUN_CGROUP;
 use event::Common;
 pub use export::{difference as rt_app_difference, to_rt_app};
-use json::{Json, Node};
+use json::{Json, Member, Node};
 use object::Object;
 pub use origin::at_rt_app;
 use task::{Defaults, Set};
@@ -130,19 +130,25 @@ fn sets(tasks: &Node, defaults: &Defaults, faults: &mut Faults) -> Option<Vec<Se
             return None;
         }
     };
+    check_count(members.len(), tasks, faults)?;
     let mut named = members.clone();
     let mut common = Common::of_tasks(tasks);
     for member in &mut named {
-        // As rt-app's own tool does it with keys that repeat.
-        let numbered = (1..).map(|number| format!("{}{number}", member.key));
-        let mut names = std::iter::once(member.key.clone()).chain(numbered);
-        member.key = names.find(|name| !common.tasks.contains(name)).unwrap_or_default();
+        // As rt-app's own tool does it with keys that repeat; a name in the file stays that of its first task, which
+        // others resume and fork by it.
+        let is_written = |name: &String| members.iter().any(|member| member.key == *name);
+        if common.tasks.contains(&member.key) {
+            let mut names = (1..).map(|number| format!("{}{number}", member.key));
+            let is_free = |name: &String| !is_written(name) && !common.tasks.contains(name);
+            member.key = names.find(is_free).unwrap_or_default();
+        }
         common.tasks.push(member.key.clone());
         common.word(&member.key);
     }
     let mut all: Vec<Set> = Vec::new();
-    for member in &named {
-        all.extend(task::set(member, defaults, &mut common, faults));
+    for (member, Member { key, .. }) in named.iter().zip(members) {
+        let set = task::set(member, defaults, &mut common, faults);
+        all.extend(set.map(|set| Set { written: key.clone(), ..set }));
     }
     for set in &mut all {
         for step in &mut set.steps {
@@ -160,15 +166,20 @@ fn sets(tasks: &Node, defaults: &Defaults, faults: &mut Faults) -> Option<Vec<Se
     let is_known = !all.iter().any(forks_itself);
     let all = all.into_iter().flat_map(|set| with_forks(set, &common, is_known));
     let all: Vec<Set> = all.collect();
-    if all.len() > MAX_SETS {
-        let hint = format!("at most {MAX_SETS}: tasks alike are one task with \"instance\"");
-        faults.add(&tasks.span, format!("{} tasks", all.len()), "too many", hint);
-    }
+    check_count(all.len(), tasks, faults);
     if all.is_empty() && faults.is_empty() {
         let hint = "\"thread0\" : { \"run\" : 10000 }, with \"instance\" above 0";
         faults.add(&tasks.span, "no task has a thread", "nothing to run", hint);
     }
     Some(all)
+}
+
+fn check_count(count: usize, tasks: &Node, faults: &mut Faults) -> Option<()> {
+    if count <= MAX_SETS {
+        return Some(());
+    }
+    let hint = format!("at most {MAX_SETS}: tasks alike are one task with \"instance\"");
+    faults.refuse(&tasks.span, format!("{count} tasks"), "too many", hint)
 }
 
 /// The set if it has workers, and the set that forks start.
@@ -178,10 +189,11 @@ fn with_forks(set: Set, common: &Common, is_known: bool) -> Vec<Set> {
         let count = forks.filter(fits).unwrap_or(FORKED).max(1);
         let mut keys = set.keys.clone();
         keys.push(("forked", Value::from(set.name.clone())));
-        let name = format!("{}-forks", set.name);
-        let (task, steps, knobs) = (set.task.clone(), set.steps.clone(), set.knobs.clone());
+        let name = common.free(&format!("{}-forks", set.name));
+        let (task, written) = (set.task.clone(), set.written.clone());
+        let (steps, knobs) = (set.steps.clone(), set.knobs.clone());
         let span = set.span.clone();
-        Set { task, span, name, count: count as i64, steps, knobs, keys, ..set }
+        Set { task, written, span, name, count: count as i64, steps, knobs, keys, ..set }
     });
     Some(set).filter(|set| set.count > 0).into_iter().chain(forks).collect()
 }
@@ -205,8 +217,8 @@ fn plan_text(file: &str, duration_s: Option<i64>, sets: &[Set]) -> String {
     text += &format!("warmup = \"0s\"\n\n[[workload]]\nname = {}\n", quoted(&name));
     for set in sets {
         text += "\n[[workload.set]]\n";
-        if set.task != set.name {
-            text += &format!("# {}\n", clean(&set.task));
+        if set.written != set.name {
+            text += &format!("# {}\n", clean(&set.written));
         }
         text += &(set_text(set, true) + "\n");
     }

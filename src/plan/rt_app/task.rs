@@ -50,8 +50,9 @@ pub struct Defaults {
 
 /// A task as a worker set.
 pub struct Set {
-    /// The name in the file, and its place.
+    /// The name by which tasks are resumed and forked, that in the file, and its place.
     pub task: String,
+    pub written: String,
     pub span: Range<usize>,
     pub name: String,
     pub count: i64,
@@ -353,8 +354,8 @@ pub fn set(
     let mut keys = defaults.keys(&steps);
     let taskgroup = own.taskgroup.filter(|(path, _)| path != RUN_CGROUP);
     keys.extend(taskgroup.map(|(path, _)| ("cgroup", Value::from(path))));
-    let (task, span) = (member.key.clone(), member.span.clone());
-    Some(Set { task, span, name, count, delay_us, loops, steps, knobs, keys })
+    let (task, written, span) = (member.key.clone(), member.key.clone(), member.span.clone());
+    Some(Set { task, written, span, name, count, delay_us, loops, steps, knobs, keys })
 }
 
 /// How often, with which scheduling, and the steps of its events.

@@ -262,6 +262,7 @@ fn what_is_wrong_is_an_error_with_its_place() {
     let cases: &[(&str, &str)] = &[
         (&task("\"priority\" : 50, \"run\" : 1"), "1:36: "),
         (&sets(MAX_SETS + 1), "1:13: 257 tasks"),
+        (&format!("{{ \"tasks\" : {{ {} }} }}", "\"t\":{},".repeat(40_000)), "1:13: 40000 tasks"),
         (&task(&many), "1:15: 1 events too many"),
         (&huge, "1:1: the file has 1048577 bytes"),
     ];
@@ -345,6 +346,34 @@ fn a_plan_has_the_sets_of_the_files_that_its_workloads_name() {
     assert!(errors.unwrap_err().to_string().contains("with its files of rt-app"));
     let wrong = with_rt_app_files(plan, &[("dir/app.json".to_string(), "{ 3".to_string())]);
     assert!(wrong.unwrap_err().to_string().starts_with("dir/app.json:1:3"));
+}
+
+#[test]
+fn tasks_of_one_name_are_sets_of_their_own_and_names_in_the_file_stay_those_of_their_tasks() {
+    let text = r#"{ "tasks" : {
+        "t" : { "run" : 1000, "suspend" : "x" },
+        "t" : { "run" : 2000, "suspend" : "x" },
+        "t1" : { "run" : 3000, "suspend" : "x" },
+        "t" : { "run" : 4000, "suspend" : "x" },
+        "waker" : { "resume" : "t1", "resume" : "t", "sleep" : 10 },
+    } }"#;
+    let steps = steps(text);
+    let own: Vec<(&str, &str)> =
+        steps.iter().map(|(name, steps)| (name.as_str(), steps.as_str())).collect();
+    let expected = [
+        ("t", "burn 1ms,suspend t"),
+        ("t2", "burn 2ms,suspend t2"),
+        ("t1", "burn 3ms,suspend t1"),
+        ("t3", "burn 4ms,suspend t3"),
+        ("waker", "resume t1,resume t,sleep 10us"),
+    ];
+    assert_eq!(own, expected);
+    let made = from_rt_app("app.json", text).unwrap();
+    assert!(made.contains("[[workload.set]]\n# t\nname = \"t2\""), "{made}");
+    let forks =
+        r#"{ "tasks" : { "t" : { "instance" : 0, "run" : 1 }, "t-forks" : { "fork" : "t" } } }"#;
+    let names: Vec<String> = work(forks).sets.iter().map(|set| set.name.clone()).collect();
+    assert_eq!(names, ["t-forks-2", "t-forks"]);
 }
 
 #[test]
