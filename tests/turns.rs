@@ -105,10 +105,11 @@ fn a_run_in_which_switches_cut_operations_fails() {
     home.write("plan.toml", crowded);
     let said = joined(&home.both(3, "run plan.toml --rounds 1"));
     assert!(said.contains("switches between variants cut"), "{said}");
-    // Ten workers of 15 ms share a CPU; a fifth of the block takes four such operations.
+    // Ten workers of 15 ms share a CPU. A block of 80 ms may see the ends of ten that began before, and of five more:
+    // so one takes 50 ms at least, and a fifth of the block four of them.
     let turns = said.split("turns = \"").nth(1).expect(&said).split('"').next().unwrap();
     let block_ns = schedlab::model::duration_ns(turns).expect(&said);
-    assert!(block_ns >= 2_000_000_000, "{said}");
+    assert!(block_ns >= 1_000_000_000, "{said}");
 }
 
 #[test]
