@@ -134,8 +134,8 @@ fn sets(tasks: &Node, defaults: &Defaults, faults: &mut Faults) -> Option<Vec<Se
     let mut named = members.clone();
     let mut common = Common::of_tasks(tasks);
     for member in &mut named {
-        // As rt-app's own tool does it with keys that repeat; a name in the file stays that of its first task, which
-        // others resume and fork by it.
+        // rt-app's own tool numbers keys that repeat, too. A name in the file stays that of its first task, since
+        // others resume and fork it by this name.
         let is_written = |name: &String| members.iter().any(|member| member.key == *name);
         if common.tasks.contains(&member.key) {
             let mut names = (1..).map(|number| format!("{}{number}", member.key));

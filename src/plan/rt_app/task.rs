@@ -50,9 +50,11 @@ pub struct Defaults {
 
 /// A task as a worker set.
 pub struct Set {
-    /// The name by which tasks are resumed and forked, that in the file, and its place.
+    /// By this name other tasks resume and fork it: each has one of its own.
     pub task: String,
+    /// The name in the file, which several may have.
     pub written: String,
+    /// The place in the file.
     pub span: Range<usize>,
     pub name: String,
     pub count: i64,
