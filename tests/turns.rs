@@ -62,6 +62,23 @@ fn each_variant_has_a_result_of_its_own_by_the_time_that_counts() {
     }
 }
 
+/// What counts of a block of 60 ms is 4.8 periods: a worker in step with the blocks answers four in each.
+#[test]
+fn releases_that_the_ends_of_blocks_cut_off_are_no_misses() {
+    let home = Home::new();
+    write_plan(&home, "60ms", "1s", "threads");
+    let jobs = home.read("plan.toml").replace(
+        "use = \"pipe\"\nworkers = \"threads\"\n",
+        "use = \"deadline\"\ncount = 8\nperiod = \"10ms\"\nwork = \"100us\"\n",
+    );
+    home.write("plan.toml", jobs);
+    home.ok("run -q plan.toml --rounds 1");
+    let events = home.events("last");
+    let ended = events.iter().filter(|event| event["event"] == "run_ended");
+    let known = ended.map(|run| metric(&run["outcome"], 0, "tolerance"));
+    assert_eq!(known.count(), 2, "one of each variant");
+}
+
 /// Changes a worker until the run notices, at the end of a block.
 fn fails_once_changed(knob: &str, change: impl Fn(i32)) {
     let home = Home::new();
