@@ -62,7 +62,7 @@ fn each_variant_has_a_result_of_its_own_by_the_time_that_counts() {
     }
 }
 
-/// What counts of a block of 60 ms is 4.8 periods: a worker in step with the blocks answers four in each.
+/// A block of 60 ms counts 4.8 periods: a worker in step with the blocks answers four in each.
 #[test]
 fn releases_that_the_ends_of_blocks_cut_off_are_no_misses() {
     let home = Home::new();
