@@ -42,7 +42,8 @@ pub fn record(
     shorter: impl Fn(u64) -> String,
 ) -> Result<(Recorded, Ended), Failure> {
     let trace_ns = period_ns.saturating_mul(ROOM);
-    let config = SessionConfig { trace_ns, messages: true, ..SessionConfig::default() };
+    let config =
+        SessionConfig { level: Level::Events, trace_ns, timed: true, ..SessionConfig::default() };
     let mut telemetry = Telemetry::open(&config, Some(SOURCE));
     if !telemetry.board.is_counting() {
         return Err(no_source(&telemetry.board.score(watched.clone())));
@@ -58,7 +59,7 @@ pub fn record(
     let mut score = telemetry.board.without_domains().score(watched.clone());
     let Some(trace) = trace else { return Err(no_source(&score)) };
     check(&score)?;
-    score.cost = score_cost::of_score(&score, Level::Full);
+    score.cost = score_cost::of_score(&score, Level::Events);
     if let (Some(cost), Some(switch_ns)) = (&mut score.cost, switch_ns) {
         // Messages cost something where nothing switches.
         cost.switch_ns = switch_ns;

@@ -17,12 +17,14 @@ use crate::sys::{self, Host, clock, input};
 use super::Failure;
 
 const FILE: &str = "score-cost.json";
+/// The length of a trace whose lines fill no cache.
+const TRACE_NS: u64 = 5_000_000_000;
 
 #[derive(Serialize, Deserialize)]
 struct Known {
     kernel: String,
     source: String,
-    full: bool,
+    level: String,
     cost: ProbeCost,
 }
 
@@ -31,10 +33,9 @@ pub fn print(only: Option<&str>) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     writeln!(out, "ping-pong of two threads through pipes on one CPU, with and without in turns")?;
     let mut any = false;
-    for level in [Level::Full, Level::Light] {
-        let config = SessionConfig { level, ..SessionConfig::default() };
+    for level in [Level::Full, Level::Light, Level::Events] {
+        let (config, word) = (config(level), word(level));
         let Some(source) = best(&config, only) else { continue };
-        let word = if level == Level::Full { "full" } else { "light" };
         match cost::measure(&cost::session(&config, source), cost::THOROUGH) {
             Ok(pairs) => {
                 any = true;
@@ -102,16 +103,29 @@ pub fn of_score(score: &Score, level: Level) -> Option<ProbeCost> {
 /// The stored cost of this source on this kernel; without one it is measured now, for a second.
 fn source_cost(source: &str, level: Level) -> Option<ProbeCost> {
     let kernel = kernel()?;
-    let full = level == Level::Full;
-    let is_it =
-        |known: &Known| known.kernel == kernel && known.source == source && known.full == full;
+    let is_it = |known: &Known| {
+        known.kernel == kernel && known.source == source && known.level == word(level)
+    };
     if let Some(known) = read().into_iter().find(is_it).filter(|known| is_known(&known.cost)) {
         return Some(known.cost);
     }
-    let config = SessionConfig { level, ..SessionConfig::default() };
-    let pairs = measure_shortly(&config, source)?;
+    let pairs = measure_shortly(&config(level), source)?;
     keep(source, level, &pairs);
     cost::summary(&pairs, clock::unix_ns())
+}
+
+fn config(level: Level) -> SessionConfig {
+    let trace_ns = if level == Level::Events { TRACE_NS } else { 0 };
+    SessionConfig { level, trace_ns, ..SessionConfig::default() }
+}
+
+/// As the user knows it: `score`, its `--light`, and `capture`.
+fn word(level: Level) -> &'static str {
+    match level {
+        Level::Full => "full",
+        Level::Light => "light",
+        Level::Events => "capture",
+    }
 }
 
 fn measure_shortly(config: &SessionConfig, source: &str) -> Option<Vec<Pair>> {
@@ -144,10 +158,10 @@ fn read() -> Vec<Known> {
 fn keep(source: &str, level: Level, pairs: &[Pair]) {
     let (Some(kernel), Some(path)) = (kernel(), path()) else { return };
     let Some(cost) = cost::summary(pairs, clock::unix_ns()) else { return };
-    let full = level == Level::Full;
+    let level = word(level).to_string();
     let mut all = read();
-    all.retain(|known| known.kernel != kernel || known.source != source || known.full != full);
-    all.push(Known { kernel, source: source.to_string(), full, cost });
+    all.retain(|known| known.kernel != kernel || known.source != source || known.level != level);
+    all.push(Known { kernel, source: source.to_string(), level, cost });
     let Ok(text) = serde_json::to_string(&all) else { return };
     if path.parent().is_some_and(|folder| fs::create_dir_all(folder).is_ok()) {
         let _ = replace(&path, |out| out.write_all(text.as_bytes()));

@@ -829,7 +829,9 @@ int on_switch(u64 *arguments)
 		end_turn(past, prev_pid == past->pid ? holder(cpu) : OTHER_NAME << 1, now);
 		past->pid = next_pid;
 	}
-	if (next_pid) {
+	if (next_pid && settings.events_only) {
+		cpu->name = OTHER_NAME;
+	} else if (next_pid) {
 		arrive(cpu, number, prev, next, past, now);
 	} else {
 		cpu->name = IDLE_NAME;
@@ -927,7 +929,7 @@ INTERRUPT(local_timer)
  * be about to sleep (WF_SYNC, which no tracepoint has). What it sends to its own machine arrives in a soft interrupt within
  * its system call. Only traces pay for this: the counts of who woke whom have such a wakeup as one by an interrupt.
  */
-INLINE int is_sending(const struct cpu *cpu)
+INLINE int is_sending(const struct cpu *cpu, struct task_struct *own)
 {
 	struct pt_regs *registers;
 	u32 number;
@@ -936,7 +938,7 @@ INLINE int is_sending(const struct cpu *cpu)
 		return 0;
 	if (!has_helper(BPF_FUNC_task_pt_regs))
 		return 0;
-	registers = task_registers(current_task());
+	registers = task_registers(own);
 	number = has_field(registers->orig_ax) ? registers->orig_ax : registers->syscallno;
 	for (int at = 0; at < SENDERS; at++) {
 		if (settings.senders[at] == number)
@@ -950,18 +952,20 @@ SEC("tp_btf/sched_waking")
 int on_waking(u64 *arguments)
 {
 	struct task_struct *of = (void *)arguments[0];
-	struct task *task;
+	struct task *task = 0;
 	u32 number, by;
 	struct cpu *cpu;
 
 	if (!control.counting)
 		return 0;
-	task = task_storage(&tasks, of, 0, 0);
-	if (!task)
-		return 0;
+	if (!settings.events_only) {
+		task = task_storage(&tasks, of, 0, 0);
+		if (!task)
+			return 0;
+	}
 	cpu = here(&number);
 	by = cpu->interrupts ? INTERRUPT_NAME : cpu->name;
-	if (settings.full) {
+	if (settings.full && task) {
 		task->wakeups++;
 		if (control.only_watched && !(task->flags & WATCHED) &&
 		    (cpu->interrupts || !cpu->watched))
@@ -970,18 +974,20 @@ int on_waking(u64 *arguments)
 			count_waker(task, by ? by : OTHER_NAME);
 	}
 	if (settings.trace_slots) {
-		int sends = is_sending(cpu);
+		struct task_struct *own = current_task();
+		int sends = is_sending(cpu, own);
+		u32 last_cpu = task ? task->cpu : has_field(of->thread_info.cpu) ? of->thread_info.cpu : 0;
 		u32 message = cpu->message - 1;
 		struct message *sent = sends && cpu->message ? map_lookup(&messages, &message) : 0;
 		struct trace entry = {
 			.at_ns = boot_ns(),
-			.pid = cpu->interrupts && !sends ? 0 : current_task()->pid,
+			.pid = cpu->interrupts && !sends ? 0 : own->pid,
 			.other = of->pid,
-			.info = task->cpu | (sends ? 1U << 31 : 0),
+			.info = last_cpu | (sends ? 1U << 31 : 0),
 			.kind = TRACE_WAKING,
 			.prio = of->prio,
 			.name = sends ? cpu->name : by,
-			.other_name = task->name,
+			.other_name = task ? task->name : OTHER_NAME,
 		};
 		if (sent && sent->pid == entry.pid)
 			sent->has_woken = 1;
@@ -1001,12 +1007,13 @@ INLINE u32 place_of(u64 socket)
 SEC("tp_btf/sk_data_ready")
 int on_sent(u64 *arguments)
 {
+	struct task_struct *own = current_task();
 	u32 number, place;
 	struct cpu *cpu = here(&number);
 	struct message *message;
 	u64 socket;
 
-	if (!control.counting || !is_sending(cpu))
+	if (!control.counting || !is_sending(cpu, own))
 		return 0;
 	cpu->address = arguments[0];
 	socket = cpu->address;
@@ -1018,7 +1025,7 @@ int on_sent(u64 *arguments)
 		message->has_woken = 0;
 	message->socket = socket;
 	message->at_ns = boot_ns();
-	message->pid = current_task()->pid;
+	message->pid = own->pid;
 	cpu->message = place + 1;
 	return 0;
 }

@@ -226,6 +226,8 @@ enum { SENDERS = 6 };
 struct settings {
 	/* More than switch counts and waits: slices, wakeups, migrations, pairs. */
 	u32 full;
+	/* No more than the flight recorder: at a switch or a wakeup nothing is counted of a task. */
+	u32 events_only;
 	/* Entries of the flight recorder for each CPU, a power of 2; 0: none. */
 	u32 trace_slots;
 	u32 max_tasks;

@@ -6,6 +6,9 @@ use super::error::SourceError;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
+    /// A trace alone, with the sends that wake nobody where the kernel shows them: of tasks no more is known than the
+    /// kernel's own sums.
+    Events,
     /// Switch counts, run times and waits.
     Light,
     /// Also slices, wakeups, migrations, who wakes whom and who ran while whom waited.
@@ -18,8 +21,8 @@ pub struct SessionConfig {
     pub level: Level,
     /// How far back a trace is to go; 0: no trace.
     pub trace_ns: u64,
-    /// The trace has sends that wake nobody, too, where the kernel shows them.
-    pub messages: bool,
+    /// The kernel measures in the first second how long the programs run, as with readings. That takes time, too.
+    pub timed: bool,
     /// The largest number of tasks that are distinguished at one time.
     pub max_tasks: u32,
     /// There will be readings: ended tasks are kept until the next one.
@@ -33,7 +36,7 @@ impl Default for SessionConfig {
         SessionConfig {
             level: Level::Full,
             trace_ns: 0,
-            messages: false,
+            timed: false,
             max_tasks: 1 << 14,
             readings: false,
             totals: true,

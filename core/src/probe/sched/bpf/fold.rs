@@ -24,7 +24,7 @@ const MAX_ENDED: usize = 500;
 const BATCH: u32 = 4096;
 
 pub struct Fold {
-    full: bool,
+    level: Level,
     /// Ended tasks are kept until the end.
     totals: bool,
     tasks: Vec<TaskScore>,
@@ -89,7 +89,7 @@ impl Fold {
             cgroups: HashMap::new(),
         };
         Fold {
-            full: config.level == Level::Full,
+            level: config.level,
             totals: config.totals,
             tasks: Vec::new(),
             cgroups: Vec::new(),
@@ -128,7 +128,7 @@ impl Fold {
         add_partners(&mut self.pairs, task.name, &task.woken_by, &task.delayed_by);
         let is_ended = task.flags & layout::DEAD != 0;
         self.ended += usize::from(is_ended);
-        let mut score = score(task, self.full);
+        let mut score = score(task, self.level);
         score.waiting_ns = (waiting_ns > 0).then_some(waiting_ns);
         if let Some(readings) = &mut self.readings {
             let seen = readings.living.remove(&task.number);
@@ -151,7 +151,7 @@ impl Fold {
     /// A task that counts on.
     pub fn living(&mut self, task: &Task, live: &Live) {
         let Some(readings) = &mut self.readings else { return };
-        let mut score = score(task, self.full);
+        let mut score = score(task, self.level);
         let add = |to: &mut Option<u64>, now: u64, seen: u64| {
             *to = to.map(|count| count + now.saturating_sub(seen));
         };
@@ -192,7 +192,7 @@ impl Fold {
             readings.take_tasks().into_iter().partition(|task| task.ended);
         tasks.extend(other(counters, cpus).map(|task| TaskScore { cpus: None, ..task }));
         let mut pairs = None;
-        if self.full {
+        if self.level == Level::Full {
             let mut all = self.pairs.clone();
             let living = readings.living.values();
             living.for_each(|seen| {
@@ -271,7 +271,7 @@ impl Fold {
             task.cgroup = self.paths.get(cgroup).cloned();
         }
         tasks.extend(other(counters, cpus));
-        let pairs = self.full.then(|| named_pairs(&self.pairs, &self.names));
+        let pairs = (self.level == Level::Full).then(|| named_pairs(&self.pairs, &self.names));
         self.counted(tasks, pairs, counters, cpus, now)
     }
 
@@ -440,7 +440,8 @@ fn entries(map: &Map) -> Result<Vec<Entry>, BpfError> {
 }
 
 /// Up to the first NUL, whatever bytes the name has.
-fn score(task: &Task, full: bool) -> TaskScore {
+fn score(task: &Task, level: Level) -> TaskScore {
+    let (full, counts) = (level == Level::Full, level != Level::Events);
     let [within_llc, across_llc, across_node] = task.migrations.map(u64::from);
     let mut score = TaskScore {
         tid: task.pid,
@@ -452,7 +453,7 @@ fn score(task: &Task, full: bool) -> TaskScore {
         kernel_thread: task.flags & layout::KERNEL_THREAD != 0,
         ended: task.flags & layout::DEAD != 0,
         run_ns: Some(task.run_ns),
-        wait: Some(Times {
+        wait: counts.then(|| Times {
             count: task.waits,
             total_ns: task.wait_ns,
             max_ns: Some(task.wait_max_ns),
@@ -471,10 +472,10 @@ fn score(task: &Task, full: bool) -> TaskScore {
             total: within_llc + across_llc + across_node,
             by_distance: Some(Distances { within_llc, across_llc, across_node }),
         }),
-        cpus: Some(Vec::new()),
+        cpus: counts.then(Vec::new),
         waiting_ns: None,
     };
-    if task.run_here_ns > 0 {
+    if counts && task.run_here_ns > 0 {
         add_stay(&mut score, task.cpu, task.run_here_ns);
     }
     score

@@ -161,6 +161,7 @@ pub struct Past {
 #[repr(C)]
 pub struct Settings {
     pub full: u32,
+    pub events_only: u32,
     pub trace_slots: u32,
     pub max_tasks: u32,
     pub max_names: u32,

@@ -84,14 +84,14 @@ fn start(config: &SessionConfig) -> Result<Bpf, SourceError> {
         began_boot_ns: 0,
         lost_before: 0,
         trace_ns: config.trace_ns,
-        messages: config.messages,
         sampled: false,
         object,
         links,
         walk,
         dead,
         fold,
-        full: config.level == Level::Full,
+        level: config.level,
+        timed: config.timed || config.readings,
         readings: config.readings,
         timing: Timing::Not,
         known: HashMap::new(),
@@ -114,11 +114,11 @@ struct Bpf {
     /// Tasks without room until then: the walk at the begin makes room for them, or counts them again.
     lost_before: u64,
     trace_ns: u64,
-    /// Messages are to be in the trace.
-    messages: bool,
     /// Run-queue lengths are.
     sampled: bool,
-    full: bool,
+    level: Level,
+    /// How long programs run is to be measured.
+    timed: bool,
     readings: bool,
     timing: Timing,
     /// For traces: tasks that readings had, and when they last did.
@@ -162,7 +162,7 @@ impl Session for Bpf {
         self.control.began_ns = self.began_ns;
         self.control.counting = 1;
         self.put_control()?;
-        if self.readings || self.messages {
+        if self.timed {
             let before_ns = libbpf::run_ns(&self.object, &[WALK]);
             self.timing = libbpf::measure_run_times()
                 .map_or(Timing::Not, |held| Timing::Measured { _held: held, before_ns });
@@ -172,7 +172,7 @@ impl Session for Bpf {
 
     fn poll(&mut self) -> Result<(), SourceError> {
         self.dead.consume().map_err(BpfError::map("dead"))?;
-        if self.messages && matches!(self.timing, Timing::Measured { .. }) {
+        if self.timed && !self.readings && matches!(self.timing, Timing::Measured { .. }) {
             let (_, cpus) = self.counters()?;
             self.time_programs(&cpus);
         }
@@ -226,7 +226,7 @@ impl Session for Bpf {
         fold.take_names(&map(&self.object, "names")?)?;
         let (counters, cpus) = self.counters()?;
         let mut counted = fold.finish(&counters, &cpus, &self.now(ended_ns));
-        if let Some(worst) = counted.worst.as_mut().filter(|_| self.full) {
+        if let Some(worst) = counted.worst.as_mut().filter(|_| self.level == Level::Full) {
             fold.meanwhile(&self.past(worst.cpu)?, worst);
         }
         if self.trace_ns > 0 {
@@ -365,10 +365,11 @@ impl Bpf {
         Ok(recorder.finish(tasks, names, clocks, kernel))
     }
 
-    /// A sentence where messages are asked for and the kernel does not show them.
+    /// A sentence where sends are to be in the trace and the kernel does not show them.
     fn unseen_messages(&self) -> Option<String> {
         let is_loaded = |name| program(&self.object, name).is_ok_and(|program| program.autoload());
-        let is_lacking = self.messages && !MESSAGE_PROGRAMS.into_iter().all(is_loaded);
+        let is_lacking =
+            self.level == Level::Events && !MESSAGE_PROGRAMS.into_iter().all(is_loaded);
         is_lacking.then(|| UNSEEN.to_string())
     }
 
@@ -387,7 +388,7 @@ impl Bpf {
             names.iter().map(String::as_str).partition(|name| name.ends_with("_leaves"));
         attach(&self.object, &ends, &mut self.links)?;
         attach(&self.object, &others, &mut self.links)?;
-        if !self.full {
+        if self.level != Level::Full {
             return Ok(());
         }
         for cpu in online() {
@@ -470,7 +471,7 @@ fn shows_messages(btf: &Btf) -> bool {
 /// Leaves out programs that are not wanted, and those whose tracepoint this kernel does not have.
 fn choose_programs(open: &mut OpenObject, btf: &Btf, config: &SessionConfig) {
     let is_interrupt = |section: &str| section.ends_with("_entry") || section.ends_with("_exit");
-    let has_messages = config.trace_ns > 0 && config.messages && shows_messages(btf);
+    let has_messages = config.trace_ns > 0 && config.level == Level::Events && shows_messages(btf);
     for mut program in open.progs_mut() {
         let section = program.section().to_string_lossy().into_owned();
         let tracepoint = section.strip_prefix("tp_btf/").unwrap_or_default();
@@ -490,6 +491,7 @@ fn set_up_maps(open: &mut OpenObject, config: &SessionConfig) -> Result<(), BpfE
     let cpus = traced_cpus();
     let mut settings = Settings::zeroed();
     settings.full = u32::from(config.level == Level::Full);
+    settings.events_only = u32::from(config.level == Level::Events);
     settings.trace_slots = recorder::slots(config.trace_ns, cpus);
     settings.max_tasks = config.max_tasks;
     settings.max_names = MAX_NAMES;
@@ -509,7 +511,7 @@ fn set_up_maps(open: &mut OpenObject, config: &SessionConfig) -> Result<(), BpfE
                 .map_err(BpfError::map("traces"))?;
         } else if name == "pasts" && settings.full > 0 {
             map.set_max_entries(cpus).map_err(BpfError::map("pasts"))?;
-        } else if name == "messages" && !config.messages {
+        } else if name == "messages" && config.level != Level::Events {
             map.set_max_entries(1).map_err(BpfError::map("messages"))?;
         }
     }

@@ -236,12 +236,13 @@ fn the_path_of_a_cgroup_that_goes_away_is_known() {
 
 /// The wakers of a reader of 20 bytes, each written while it sleeps, and whether the trace says that they wrote.
 fn wakers(
+    level: Level,
     mut to: impl Write + Send + 'static,
     mut from: impl Read + Send + 'static,
 ) -> Vec<(Waker, bool)> {
     const TIMES: u32 = 20;
     let test = "a_trace_says_who_wakes_by_writing";
-    let config = SessionConfig { trace_ns: 2_000_000_000, ..SessionConfig::default() };
+    let config = SessionConfig { level, trace_ns: 2_000_000_000, ..SessionConfig::default() };
     let Some(mut session) = session(&config, test) else { return Vec::new() };
     let reads = Arc::new(AtomicU32::new(0));
     let begun = reads.clone();
@@ -267,7 +268,11 @@ fn wakers(
 /// The wakers of the first actor, 0 for the second, and whether the trace says that they wrote.
 fn wakers_in(session: &mut Bpf, actors: [Actor; 2]) -> Vec<(Waker, bool)> {
     let [woken, other] = [0, 1].map(|at: usize| actors[at].tid);
-    let (counted, _) = count(session, &actors);
+    let (counted, kernel) = count(session, &actors);
+    for (actor, kernel) in actors.iter().zip(kernel) {
+        let task = task(&counted, actor.tid);
+        assert_eq!([task.run_ns, task.voluntary], [kernel.run_ns, kernel.voluntary].map(Some));
+    }
     let wakeup = |event: &TraceEvent| match event.what {
         TraceWhat::Waking { by, task, is_sync, .. } if task.tid == woken => {
             let by = if by == Waker::Task(other) { Waker::Task(0) } else { by };
@@ -288,7 +293,12 @@ fn a_trace_says_who_wakes_by_writing() {
     let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     client.set_nodelay(true).unwrap();
     let (server, _) = listener.accept().unwrap();
-    for seen in [wakers(to, from), wakers(near, far), wakers(client, server)] {
+    let seen = [
+        wakers(Level::Full, to, from),
+        wakers(Level::Events, near, far),
+        wakers(Level::Events, client, server),
+    ];
+    for seen in seen {
         // The first one may find it at work; ksoftirqd may take a packet over.
         let own = seen.iter().filter(|wakeup| **wakeup == by_writing).count();
         assert!(seen.is_empty() || own >= 10, "{seen:?}");
@@ -299,7 +309,8 @@ fn a_trace_says_who_wakes_by_writing() {
 fn a_timer_that_interrupts_a_write_and_a_futex_write_nothing() {
     let _one = ONE.lock();
     let test = "a_timer_that_interrupts_a_write_and_a_futex_write_nothing";
-    let config = SessionConfig { trace_ns: 2_000_000_000, ..SessionConfig::default() };
+    let config =
+        SessionConfig { level: Level::Events, trace_ns: 2_000_000_000, ..SessionConfig::default() };
     let Some(mut timed) = session(&config, test) else { return };
     let slept = Arc::new(AtomicBool::new(false));
     let done = slept.clone();
@@ -574,7 +585,7 @@ fn sends_to_a_reader_that_is_awake_are_in_the_trace() {
     const TIMES: u32 = 20;
     let _one = ONE.lock();
     let config =
-        SessionConfig { trace_ns: 2_000_000_000, messages: true, ..SessionConfig::default() };
+        SessionConfig { level: Level::Events, trace_ns: 2_000_000_000, ..SessionConfig::default() };
     let test = "sends_to_a_reader_that_is_awake_are_in_the_trace";
     let Some(mut session) = session(&config, test) else { return };
     if session.unseen_messages().is_some() {
