@@ -121,6 +121,7 @@ fn layouts_other_than_of_tasks_and_cpus_are_those_of_the_programs() {
         "settings",
         Settings,
         full,
+        events_only,
         trace_slots,
         max_tasks,
         max_names,
