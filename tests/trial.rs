@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use schedlab::model::{EXIT_CODE, GUEST_WIRE, GuestFacts, GuestMessage, Reading, Topology};
+use schedlab::model::testing::guest_facts;
+use schedlab::model::{EXIT_CODE, GuestFacts, GuestMessage, Topology};
 use serde_json::{Value, json};
 
 use crate::kernel_build::{Site, git, state, tree};
@@ -98,19 +99,8 @@ fn answer(mut outcome: Value, effect: f64) -> String {
             metric["value"]["known"] = json!(value * effect);
         }
     }
-    let facts = GuestFacts {
-        wire: GUEST_WIRE,
-        kernel_release: "6.12.1".to_string(),
-        kernel_version: "#1".to_string(),
-        scheduler: Reading::Known("EEVDF".to_string()),
-        topology: Topology { online: (0..1).collect(), ..Topology::default() },
-        sockets: None,
-        node_distance: None,
-        quiet_at_ns: 0,
-        capacity: Reading::Known(1.0),
-        timer_resolution_ns: 1,
-        sched_code: Vec::new(),
-    };
+    let topology = Topology { online: (0..1).collect(), ..Topology::default() };
+    let facts = GuestFacts { topology, ..guest_facts("6.12.1") };
     let lines = [GuestMessage::Started, GuestMessage::Ready(Box::new(facts))];
     let lines: String =
         lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect();

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::SchedPriority;
+use crate::model::testing::worker_result;
 use crate::model::{
     Cell, CpuSet, Outcome, Placement, Reading, RunResult, SetResult, Value, Variant, Window, Work,
-    WorkerResult, WorkerSet, WorkerWindow,
+    WorkerSet, WorkerWindow,
 };
 
 use super::case::{Change, Load, Policy, Tasks};
@@ -61,36 +62,20 @@ pub fn seen<const N: usize>(cpus: u32, sets: &[(&str, &str, u32)], ms: &[[u64; N
 
 /// As [`seen`], of a cell of spinning sets.
 pub fn parts<const N: usize>(cpus: u32, cell: &Cell, ms: &[[u64; N]]) -> Vec<Seen> {
-    let unknown = || Reading::Unknown("invented".to_string());
-    let worker = WorkerResult {
-        role: "spin".to_string(),
-        tid: 1,
-        ops: 0,
-        wall_ns: 0,
-        cpu_ns: 0,
-        counted_wall_ns: 0,
-        voluntary_switches: unknown(),
-        involuntary_switches: unknown(),
-        migrations: unknown(),
-        run_queue_wait_ns: unknown(),
-    };
     let set = |set: &WorkerSet| SetResult {
         name: set.name.clone(),
         workload: "spin".to_string(),
         ops: "ops".to_string(),
-        workers: vec![worker.clone(); set.max_count() as usize],
+        workers: vec![worker_result(0, 0, 0); set.max_count() as usize],
         ..SetResult::default()
     };
     let sets = cell.work.sets.iter().map(set).collect();
-    let result = RunResult::new(WINDOW_NS * ms.len() as u64, sets, unknown());
+    let overhead = Reading::Unknown("invented".to_string());
+    let result = RunResult::new(WINDOW_NS * ms.len() as u64, sets, overhead);
     let window = |(index, ms): (usize, &[u64; N])| {
-        let read = |ms: &u64| WorkerWindow {
-            end_at_ns: (index as u64 + 1) * WINDOW_NS,
-            wall_ns: WINDOW_NS,
-            ops: 0,
-            cpu_ns: ms * 1_000_000,
-            peak_ns: 0,
-        };
+        let end_at_ns = (index as u64 + 1) * WINDOW_NS;
+        let own = WorkerWindow { end_at_ns, wall_ns: WINDOW_NS, ..WorkerWindow::default() };
+        let read = |ms: &u64| WorkerWindow { cpu_ns: ms * 1_000_000, ..own };
         Window { index: index as u32, workers: ms.iter().map(read).collect() }
     };
     let windows: Vec<Window> = ms.iter().enumerate().map(window).collect();

@@ -384,6 +384,7 @@ mod tests {
     use super::super::changes::Changed;
     use super::super::group::testing::{spinning, waiting};
     use super::*;
+    use crate::model::testing::worker_result;
     use crate::model::{Importance, MetricKind};
     use crate::sys::task::TaskReader;
 
@@ -462,18 +463,7 @@ mod tests {
 
     #[test]
     fn cpu_time_above_wall_time_is_reported_and_computed_into_nothing() {
-        let worker = |cpu_ms: u64| WorkerResult {
-            role: "worker".to_string(),
-            tid: 7,
-            ops: 1,
-            wall_ns: 10_000_000_000,
-            cpu_ns: cpu_ms * 1_000_000,
-            counted_wall_ns: 10_000_000_000,
-            voluntary_switches: Reading::Known(0),
-            involuntary_switches: Reading::Known(0),
-            migrations: Reading::Known(0),
-            run_queue_wait_ns: Reading::Known(0),
-        };
+        let worker = |cpu_ms: u64| worker_result(1, 10_000_000_000, cpu_ms * 1_000_000);
         let spec = workload::find("spin").unwrap().spec();
         let set =
             WorkerSet { name: "s".to_string(), workload: "spin".to_string(), ..Default::default() };

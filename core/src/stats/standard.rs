@@ -279,19 +279,14 @@ fn counter_rate(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::testing::worker_result;
 
     fn worker(ops: u64, wall_ns: u64) -> WorkerResult {
         WorkerResult {
-            role: "worker".to_string(),
-            tid: 7,
-            ops,
-            wall_ns,
-            cpu_ns: wall_ns / 4,
             counted_wall_ns: wall_ns * 2,
             voluntary_switches: Reading::Known(20),
-            involuntary_switches: Reading::Known(0),
             migrations: Reading::Unknown("/proc/7/sched: ENOENT, not there".to_string()),
-            run_queue_wait_ns: Reading::Known(0),
+            ..worker_result(ops, wall_ns, wall_ns / 4)
         }
     }
 

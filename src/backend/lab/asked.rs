@@ -139,21 +139,11 @@ fn topology(lab: &Lab) -> Topology {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::testing::guest_facts;
 
     fn facts(topology: &Topology) -> GuestFacts {
-        GuestFacts {
-            wire: 1,
-            kernel_release: "6.12".to_string(),
-            kernel_version: String::new(),
-            topology: topology.clone(),
-            sockets: None,
-            node_distance: None,
-            quiet_at_ns: 0,
-            capacity: Reading::Known(0.99),
-            timer_resolution_ns: 1,
-            sched_code: Vec::new(),
-            scheduler: Reading::Known("EEVDF".to_string()),
-        }
+        let (topology, capacity) = (topology.clone(), Reading::Known(0.99));
+        GuestFacts { topology, capacity, ..guest_facts("6.12") }
     }
 
     #[test]

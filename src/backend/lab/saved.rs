@@ -257,23 +257,12 @@ mod tests {
 
     use super::format::BLOCK_BYTES;
     use super::*;
-    use crate::model::{Advice, GUEST_WIRE, GuestFacts, GuestTime, Reading, Topology};
+    use crate::model::testing::guest_facts;
+    use crate::model::{Advice, GuestFacts, GuestTime, Reading};
 
     fn quiet() -> Quiet {
-        let unknown = || Reading::Unknown("a test".to_string());
-        let facts = GuestFacts {
-            wire: GUEST_WIRE,
-            kernel_release: "6.18".to_string(),
-            kernel_version: "#1".to_string(),
-            scheduler: unknown(),
-            topology: Topology::default(),
-            sockets: None,
-            node_distance: None,
-            quiet_at_ns: 7,
-            capacity: Reading::Known(0.1 + 0.2),
-            timer_resolution_ns: 1,
-            sched_code: Vec::new(),
-        };
+        let capacity = Reading::Known(0.1 + 0.2);
+        let facts = GuestFacts { quiet_at_ns: 7, capacity, ..guest_facts("6.18") };
         Quiet { facts, time: GuestTime::Exact, started_after: Duration::from_nanos(1_000_000_007) }
     }
 

@@ -223,6 +223,7 @@ fn under_way_in<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::testing::worker_result;
     use crate::model::{Phase, WorkerKind};
 
     fn set(name: &str, count: u32) -> WorkerSet {
@@ -238,18 +239,8 @@ mod tests {
     /// One worker that did `ops` operations in each of two seconds.
     fn part(set: &WorkerSet, position: usize, ops: u64) -> Part {
         let spec = workload::find("spin").unwrap().spec();
-        let worker = WorkerResult {
-            role: spec.roles[0].name.to_string(),
-            tid: 7,
-            ops: 2 * ops,
-            wall_ns: 2_000_000_000,
-            cpu_ns: 2_000_000_000,
-            counted_wall_ns: 2_000_000_000,
-            voluntary_switches: Reading::Known(0),
-            involuntary_switches: Reading::Known(0),
-            migrations: Reading::Known(0),
-            run_queue_wait_ns: Reading::Known(0),
-        };
+        let worker = worker_result(2 * ops, 2_000_000_000, 2_000_000_000);
+        let worker = WorkerResult { role: spec.roles[0].name.to_string(), ..worker };
         let window = |index: u32| {
             let end_at_ns = u64::from(index + 1) * 1_000_000_000;
             let worker = WorkerWindow {
