@@ -253,22 +253,10 @@ fn floors(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{EnvironmentHead, Reading, RunCounts};
+    use crate::analysis::testing;
 
     fn head(id: &str, second: u64, variants: &[&str]) -> PlanHead {
-        PlanHead {
-            id: id.to_string(),
-            backend: "local".to_string(),
-            started_unix_ns: second * 1_000_000_000,
-            environments: vec![EnvironmentHead {
-                hostname: "big".to_string(),
-                kernel_release: "6.1.7".to_string(),
-                boot_id: Reading::Unknown("invented".to_string()),
-            }],
-            variants: variants.iter().map(|name| name.to_string()).collect(),
-            runs: RunCounts { done: 1, ..RunCounts::default() },
-            ..PlanHead::default()
-        }
+        testing::heads(&[testing::plan(id, second * 1_000_000_000, variants)]).remove(0)
     }
 
     #[test]
@@ -354,15 +342,15 @@ mod tests {
             (select(&["p1", "last"]), false, "plan=p1 plan=p3"),
             (select(&["last", "p1"]), true, "plan=p1 --against plan=p3"),
             (
-                select(&["last:2", "6.1.*"]),
+                select(&["last:2", "6.12.*"]),
                 false,
                 "last:2,until=1970-01-01T00:00:03.000000001 \
-                 '6.1.*,until=1970-01-01T00:00:03.000000001'",
+                 '6.12.*,until=1970-01-01T00:00:03.000000001'",
             ),
             (
-                select(&["all,until=1970-01-02", "last,6.1.7"]),
+                select(&["all,until=1970-01-02", "last,6.12.0"]),
                 false,
-                "all,until=1970-01-02 plan=p3,kernel=6.1.7",
+                "all,until=1970-01-02 plan=p3,kernel=6.12.0",
             ),
         ];
         for (sides, against, expected) in cases {

@@ -1,7 +1,7 @@
 //! Runs in the lab: their kernels, their clock, and what may differ between exact ones.
 
 use super::*;
-use crate::analysis::testing::{guest, lab};
+use crate::analysis::testing::{guest, heads, lab};
 use crate::model::{EnvironmentHead, Guest, GuestTime, Plan, PlanHead, Reading};
 
 /// From this round on, runs of `new` are of another guest.
@@ -108,18 +108,13 @@ fn an_exact_run_that_another_plan_of_the_side_has_already_counts_once() {
 #[test]
 fn a_kernel_of_the_lab_is_known_by_its_name_and_by_what_was_booted() {
     let head = PlanHead {
-        id: "p".to_string(),
-        backend: SampledPlan::LAB.to_string(),
-        started_unix_ns: 1,
         environments: vec![EnvironmentHead {
             hostname: "lab".to_string(),
             kernel_release: "debian:6.1, debian:6.12".to_string(),
             boot_id: Reading::Known("lab".to_string()),
         }],
-        variants: vec!["old".to_string(), "new".to_string()],
-        runs: crate::model::RunCounts { done: 1, ..Default::default() },
         booted: ["6.1.0-56-amd64", "6.12.111-1"].map(str::to_string).to_vec(),
-        ..PlanHead::default()
+        ..heads(&[lab("p", 1)]).remove(0)
     };
     let selected = |sides: [&str; 2], more: &str| {
         let sides = sides.map(|side| format!("kernel={side}{more}"));

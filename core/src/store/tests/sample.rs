@@ -19,22 +19,16 @@ pub fn environment(hostname: &str) -> Environment {
         kernel_version: "#1 SMP PREEMPT_DYNAMIC".to_string(),
         kernel_cmdline: Reading::Known("quiet".to_string()),
         boot_id: Reading::Known("b0".to_string()),
-        virtualisation: Reading::Unknown("no hypervisor is named".to_string()),
         cgroup_mode: "v2".to_string(),
         clock_source: Reading::Known("tsc".to_string()),
         smt: Reading::Known("off".to_string()),
-        governor: Reading::Unknown("no cpufreq driver".to_string()),
-        turbo: Reading::Unknown("no cpufreq driver".to_string()),
         load_average: Reading::Known("0.00 0.01 0.05".to_string()),
         mitigations: BTreeMap::from([("meltdown".to_string(), "Not affected".to_string())]),
         tunables: BTreeMap::from([(
             "sched/base_slice_ns".to_string(),
             Reading::Unknown("EACCES".to_string()),
         )]),
-        calibration: None,
-        calibration_at_end: None,
-        scheduler: None,
-        machine_id: None,
+        ..Environment::unknown("no such file")
     }
 }
 

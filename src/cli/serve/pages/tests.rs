@@ -1,22 +1,16 @@
 //! Searches, filters and verdicts of the list of plans.
 
 use super::*;
-use crate::model::{EnvironmentHead, PlanEnd, Reading};
+use crate::analysis::testing::{heads, plan};
+use crate::model::PlanEnd;
 
 fn head(id: &str, backend: &str) -> PlanHead {
     PlanHead {
-        id: id.to_string(),
         title: "a plan to last".to_string(),
         backend: backend.to_string(),
-        started_unix_ns: 5,
-        environments: vec![EnvironmentHead {
-            hostname: "big".to_string(),
-            kernel_release: "6.1.7".to_string(),
-            boot_id: Reading::Unknown("invented".to_string()),
-        }],
-        runs: RunCounts { done: 1, ..RunCounts::default() },
+        ended: None,
         tags: vec![format!("t-{id}")],
-        ..PlanHead::default()
+        ..heads(&[plan(id, 5, &[])]).remove(0)
     }
 }
 
