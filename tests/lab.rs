@@ -602,8 +602,8 @@ fn a_machine_that_differs_when_it_is_booted_again_is_found_by_verify() {
 }
 
 /// A plan with probes that the saved machines have not loaded.
-fn with_new_probes(variants: &str) -> String {
-    let plan = plan(PATIENT, "cpus = 1", &format!("{variants}{WAKES}"));
+fn with_new_probes() -> String {
+    let plan = plan(PATIENT, "cpus = 1", WAKES);
     format!("probes = [\"counters\"]\n{plan}")
 }
 
@@ -611,7 +611,7 @@ fn with_new_probes(variants: &str) -> String {
 fn a_machine_is_booted_once_for_all_plans() {
     let Some(laboratory) = Laboratory::with_booted() else { return };
     let booted = laboratory.machines();
-    let plan = with_new_probes("").replace("seeds = 1", "seeds = 3");
+    let plan = with_new_probes().replace("seeds = 1", "seeds = 3");
     let counted = "case \"$*\" in *' -incoming '*) echo >> \"$HOME/copied\";; esac";
     laboratory.before_qemu(&format!("{NO_BOOTS}\n{counted}"));
     let run = || laboratory.run(&plan, &["--again"]);
@@ -667,7 +667,7 @@ fn a_machine_that_cannot_be_saved_is_made_each_time() {
     fs::create_dir(&machines).unwrap();
     let fill = format!("cp -P -t '{}' '{}'/*", machines.display(), links.display());
     laboratory.before_qemu(NO_BOOTS);
-    fs::write(laboratory.path("plan.toml"), with_new_probes("")).unwrap();
+    fs::write(laboratory.path("plan.toml"), with_new_probes()).unwrap();
     let run =
         laboratory.schedlab(&["run", "./plan.toml", "--backend", "lab", "--events", "events"]);
     let Some(output) = run_confined(run, &machines, "size=256k", &fill) else {
@@ -750,7 +750,7 @@ fn the_time_of_day_in_a_guests_qemu_moves_with_its_instructions() {
 fn a_machine_larger_than_the_limit_is_made_each_time_and_a_plan_says_so() {
     let Some(laboratory) = Laboratory::with_booted() else { return };
     laboratory.before_qemu(NO_BOOTS);
-    fs::write(laboratory.path("plan.toml"), with_new_probes("")).unwrap();
+    fs::write(laboratory.path("plan.toml"), with_new_probes()).unwrap();
     let words = ["run", "./plan.toml", "--backend", "lab", "--events", "events"];
     let mut run = laboratory.schedlab(&words);
     let output = ended(run.env("SCHEDLAB_MACHINES", "1MiB"), 0);

@@ -12,17 +12,8 @@ use crate::workload;
 
 use super::terminal;
 
-/// Asks, then installs what is missing.
-pub fn install_missing(cells: &[Cell]) -> Result<(), SessionError> {
-    missing(cells, false)
-}
-
-/// Says what would be installed.
-pub fn describe_missing(cells: &[Cell]) -> Result<(), SessionError> {
-    missing(cells, true)
-}
-
-fn missing(cells: &[Cell], is_dry: bool) -> Result<(), SessionError> {
+/// Asks, then installs what is missing; `is_dry`: says what would be installed.
+pub fn install_missing(cells: &[Cell], is_dry: bool) -> Result<(), SessionError> {
     let Some(here) = Distribution::find(&Host::default()) else {
         if packages(cells, workload::DISTRIBUTIONS[0]).is_empty() {
             return Ok(());

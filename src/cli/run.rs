@@ -222,8 +222,8 @@ impl RunArgs {
             quiet: self.quiet,
             find_programs: match (self.install, self.dry_run) {
                 (false, _) => None,
-                (true, true) => Some(install::describe_missing),
-                (true, false) => Some(install::install_missing),
+                (true, true) => Some(|cells| install::install_missing(cells, true)),
+                (true, false) => Some(|cells| install::install_missing(cells, false)),
             },
             fleet: self.fleet.request(),
             sbatch: self.command.words().to_vec(),

@@ -236,8 +236,8 @@ fn a_budget_that_is_used_up_ends_after_the_round() {
 }
 
 /// Executes a job whose host ends `times` runs of a cell: the events, and the end.
-fn ended_by_host(job: &Job, cell: u32, times: u32) -> (Vec<Event>, JobEnd, Vec<HostNews>) {
-    let mut null = Null { host_ends: [(cell, times)].into(), ..Null::default() };
+fn ended_by_host(job: &Job, times: u32) -> (Vec<Event>, JobEnd, Vec<HostNews>) {
+    let mut null = Null { host_ends: [(4, times)].into(), ..Null::default() };
     let (mut events, mut news, cancel) = (Vec::new(), Vec::new(), AtomicBool::new(false));
     let mut emit = |emitted: Emitted| {
         match emitted {
@@ -254,7 +254,7 @@ fn ended_by_host(job: &Job, cell: u32, times: u32) -> (Vec<Event>, JobEnd, Vec<H
 #[test]
 fn a_run_that_the_host_ends_is_made_again_and_gives_what_it_would_have_given() {
     let whole = outcomes(&collect(&job(), &mut Null::default(), usize::MAX).0);
-    let (events, end, news) = ended_by_host(&job(), 4, 1);
+    let (events, end, news) = ended_by_host(&job(), 1);
     assert!(outcomes(&events) == whole);
     assert_eq!((end.stored(), end.host_ended.len()), (PlanEnd::Complete, 0));
     let key = ended(&events).into_iter().find(|key| key.cell == 4).unwrap();
@@ -270,7 +270,7 @@ fn a_run_that_the_host_ends_is_made_again_and_gives_what_it_would_have_given() {
 #[test]
 fn a_run_that_the_host_ends_twice_is_missing_and_made_when_the_plan_is_resumed() {
     let whole = outcomes(&collect(&job(), &mut Null::default(), usize::MAX).0);
-    let (events, end, news) = ended_by_host(&job(), 4, 2);
+    let (events, end, news) = ended_by_host(&job(), 2);
     assert_eq!((end.end, end.stored()), (PlanEnd::Complete, PlanEnd::Interrupted));
     assert_eq!(end.host_ended, ["killed"]);
     let is_made_again = |news: &HostNews| match news {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use sha2::{Digest, Sha256};
 
-use crate::model::{Cut, PlanEnd, PlanHead, PlanStarted, RunKey, Shard, Sharding, clean};
+use crate::model::{Cut, PlanEnd, PlanHead, PlanStarted, Shard, Sharding, clean};
 use crate::report::numbers::counted;
 use crate::store::{Store, StoreError, StoredRuns};
 
@@ -75,7 +75,7 @@ pub fn state(db: &Database, started: &PlanStarted) -> Result<PartState, SessionE
     if let Some(whole) = find(sharding.whole_id()) {
         check_division(whole, shard, db)?;
         let done = store.finished_runs(&whole.id)?;
-        let own = done.iter().filter(|key| is_planned(started, **key));
+        let own = done.iter().filter(|key| key.round < started.plan.measure.rounds);
         let own = own.filter(|key| division.part_of(**key) == Some(shard.part)).count() as u64;
         if own == division.runs_of(shard.part) {
             let text = format!("part {shard} is joined in {} already", whole.id);
@@ -90,10 +90,6 @@ pub fn state(db: &Database, started: &PlanStarted) -> Result<PartState, SessionE
         }
         Some(head) => PartState::Begun(head.id.clone()),
     })
-}
-
-fn is_planned(started: &PlanStarted, key: RunKey) -> bool {
-    key.round < started.plan.measure.rounds
 }
 
 fn measure_anew(db: &Database) -> String {

@@ -205,7 +205,7 @@ fn what_is_wrong_is_an_error_with_its_place() {
         let all: Vec<String> = (0..count).map(one).collect();
         format!("{{ \"tasks\" : {{ {} }} }}", all.join(", "))
     };
-    let many = "\"yield\" : \"\", ".repeat(workload_max() + 1);
+    let many = "\"yield\" : \"\", ".repeat(crate::workload::MAX_STEPS + 1);
     let huge = " ".repeat(MAX_TEXT_BYTES + 1);
     let hold = |text: &str, expected: &str| {
         let got = errors(text);
@@ -290,10 +290,6 @@ fn one_mistake_is_one_error() {
     }
     let hinted = from_rt_app("f.json", &task("\"run\" : 1.5e3")).unwrap_err().render();
     assert!(hinted.contains("hint: 1500\n"), "{hinted}");
-}
-
-fn workload_max() -> usize {
-    crate::workload::MAX_STEPS
 }
 
 #[test]

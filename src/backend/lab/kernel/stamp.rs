@@ -94,7 +94,7 @@ pub struct Fetched {
 pub enum Damage {
     #[error("{STAMP}: {0}")]
     NoStamp(io::Error),
-    #[error("{STAMP}: {}", plain_error(.0))]
+    #[error("{STAMP}: {}", plain(&.0.to_string()))]
     Stamp(serde_json::Error),
     #[error("{STAMP} has format {0}, and this schedlab knows {SCHEMA}")]
     Format(u32),
@@ -106,10 +106,6 @@ pub enum Damage {
     Size { found: u64, expected: u64 },
     #[error("its files are not those that were fetched")]
     Digest,
-}
-
-fn plain_error(error: &serde_json::Error) -> String {
-    plain(&error.to_string())
 }
 
 pub fn parse_stamp(text: &str) -> Result<Stamp, Damage> {
