@@ -22,17 +22,15 @@ pub fn json_schema(known: Known) -> Json {
 }
 
 fn schema_of(words: &Words) -> Json {
-    let specs: Vec<&Spec> = words.workloads.iter().map(|workload| workload.spec()).collect();
-    let workloads = specs
-        .iter()
-        .map(|spec| {
-            let more = with_llcs(WORKLOAD).into_iter();
-            let more = more.chain([("background".to_string(), reference("sets"))]);
-            let more = more.chain([(OFFLINE.to_string(), reference(OFFLINE))]);
-            set_table(spec, &words.programs, more.collect())
-        })
-        .chain([workload_of_sets("set"), workload_of_sets("use")]);
-    let sets = specs.iter().map(|spec| set_table(spec, &words.programs, Map::new()));
+    let definitions = definitions(words);
+    let specs = words.workloads.iter().map(|workload| workload.spec());
+    let one_set = |spec: &Spec| {
+        let mut keys = references(&definitions, &set_of(spec));
+        keys.extend(references(&definitions, WORKLOADS));
+        table(keys, &["use"])
+    };
+    let of_sets = ["set", "use"].map(|key| workload_of_sets(key, &definitions));
+    let workloads: Vec<Json> = specs.map(one_set).chain(of_sets).collect();
     let mut variant = properties(&words.knobs, &schema_of_axis);
     variant.insert("name".to_string(), reference("name"));
     json!({
@@ -46,9 +44,7 @@ fn schema_of(words: &Words) -> Json {
             "title": { "type": "string", "minLength": 1, "maxLength": MAX_TITLE_CHARS },
             "measure": table(properties(MEASURE, &schema_of_kind), &[]),
             "variant": { "type": "array", "minItems": 1, "items": table(variant, &["name"]) },
-            "workload": { "type": "array", "minItems": 1, "items": {
-                "anyOf": workloads.collect::<Vec<_>>(),
-            } },
+            "workload": { "type": "array", "minItems": 1, "items": { "anyOf": workloads } },
             "placement": table(with_llcs(PLACEMENT), &[]),
             "report": table(properties(&report(words.known.formats), &schema_of_kind), &[]),
             "lab": lab(),
@@ -67,21 +63,59 @@ fn schema_of(words: &Words) -> Json {
                 "description": "telemetry during the runs: what the scheduler did to each role",
             },
         },
-        "$defs": {
-            "name": {
-                "type": "string",
-                "pattern": r"^[^\-\s\x00-\x1f]([^\x00-\x1f]*[^\s\x00-\x1f])?$",
-                "maxLength": MAX_NAME_CHARS,
-            },
-            "knobs": table(properties(&words.task_knobs, &schema_of_kind), &[]),
-            "cgroup": cgroup(),
-            "changes": changes(words),
-            OFFLINE: offline(),
-            "sets": { "type": "array", "minItems": 1, "maxItems": MAX_SETS, "items": {
-                "anyOf": sets.collect::<Vec<_>>(),
-            } },
-        },
+        "$defs": definitions,
     })
+}
+
+/// The definitions of the properties that all worker sets have, and of those that all workloads have.
+const SETS: &str = "set";
+const WORKLOADS: &str = "workload";
+
+/// The name of the definition of a worker set of this workload.
+fn set_of(spec: &Spec) -> String {
+    format!("set-of-{}", spec.name)
+}
+
+fn definitions(words: &Words) -> Map<String, Json> {
+    let specs: Vec<&Spec> = words.workloads.iter().map(|workload| workload.spec()).collect();
+    let sets: Vec<Json> = specs.iter().map(|spec| reference(&set_of(spec))).collect();
+    let mut set = properties(SET, &schema_of_axis);
+    let about = "one of [cgroup], as web/front";
+    set.insert(CGROUP.to_string(), json!({ "type": "string", "description": about }));
+    let mut workload = with_llcs(WORKLOAD);
+    workload.insert("background".to_string(), reference("sets"));
+    workload.insert(OFFLINE.to_string(), reference(OFFLINE));
+    let name = json!({
+        "type": "string",
+        "pattern": r"^[^\-\s\x00-\x1f]([^\x00-\x1f]*[^\s\x00-\x1f])?$",
+        "maxLength": MAX_NAME_CHARS,
+    });
+    let of_all = [
+        ("name", name),
+        ("knobs", table(properties(&words.task_knobs, &schema_of_kind), &[])),
+        ("cgroup", cgroup()),
+        ("changes", changes(words)),
+        (OFFLINE, offline()),
+        (SETS, json!({ "properties": set })),
+        (WORKLOADS, json!({ "properties": workload })),
+        (
+            "sets",
+            json!({ "type": "array", "minItems": 1, "maxItems": MAX_SETS, "items": { "anyOf": sets } }),
+        ),
+    ];
+    let of_all = of_all.map(|(name, definition)| (name.to_string(), definition));
+    let mut definitions: Map<String, Json> = of_all.into_iter().collect();
+    for spec in specs {
+        let table = set_table(spec, &words.programs, references(&definitions, SETS));
+        definitions.insert(set_of(spec), table);
+    }
+    definitions
+}
+
+/// The properties of a definition, each as a reference to it.
+fn references(definitions: &Map<String, Json>, name: &str) -> Map<String, Json> {
+    let keys = definitions[name]["properties"].as_object().into_iter().flat_map(Map::keys);
+    keys.map(|key| (key.clone(), reference(&format!("{name}/properties/{key}")))).collect()
 }
 
 /// Any number of them by name.
@@ -148,15 +182,12 @@ fn lab() -> Json {
     table(keys, &[])
 }
 
-/// A worker set of one workload, and the further keys that its table takes.
-fn set_table(spec: &Spec, programs: &[Program], more: Map<String, Json>) -> Json {
-    let mut keys = properties(SET, &schema_of_axis);
+/// A worker set of one workload; `keys` are those that all sets have.
+fn set_table(spec: &Spec, programs: &[Program], mut keys: Map<String, Json>) -> Json {
     keys.extend(properties(spec.params, &schema_of_axis));
     keys.insert("name".to_string(), reference("name"));
     keys.insert("knobs".to_string(), reference("knobs"));
     keys.insert(CHANGE.to_string(), reference("changes"));
-    let about = "one of [cgroup], as web/front";
-    keys.insert(CGROUP.to_string(), json!({ "type": "string", "description": about }));
     if spec.runs_programs {
         keys.extend(of_programs());
     }
@@ -171,7 +202,6 @@ fn set_table(spec: &Spec, programs: &[Program], more: Map<String, Json>) -> Json
         }),
     };
     keys.insert("use".to_string(), named);
-    keys.extend(more);
     table(keys, &["use"])
 }
 
@@ -217,13 +247,12 @@ fn parameters() -> Json {
 }
 
 /// `key`: `set`, or `use` for those of a file of rt-app.
-fn workload_of_sets(key: &str) -> Json {
-    let mut keys = properties(SET, &schema_of_axis);
-    keys.extend(properties(&[RATE], &schema_of_axis));
-    keys.extend(with_llcs(WORKLOAD));
+fn workload_of_sets(key: &str, definitions: &Map<String, Json>) -> Json {
+    let mut keys = properties(&[RATE], &schema_of_axis);
+    keys.extend(references(definitions, SETS));
+    keys.extend(references(definitions, WORKLOADS));
+    keys.remove(CGROUP);
     keys.insert("name".to_string(), reference("name"));
-    keys.insert("background".to_string(), reference("sets"));
-    keys.insert(OFFLINE.to_string(), reference(OFFLINE));
     let about = "a file of rt-app next to the plan";
     let sets = match key {
         "use" => json!({ "type": "string", "pattern": r"\.json$", "description": about }),

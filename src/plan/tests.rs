@@ -1209,7 +1209,7 @@ fn the_schema_names_every_key_that_the_parser_takes() {
         let set = [SET_KEYS.to_vec(), own.clone(), more].concat();
         let at = format!("/properties/workload/items/anyOf/{index}/properties");
         assert_eq!(keys(&at), sorted(set));
-        let at = format!("/$defs/sets/items/anyOf/{index}/properties");
+        let at = format!("/$defs/set-of-{}/properties", spec.name);
         assert_eq!(keys(&at), sorted([SET_KEYS.to_vec(), own].concat()));
     }
     let at = format!("/properties/workload/items/anyOf/{}/properties", workload::registry().len());
@@ -1218,6 +1218,11 @@ fn the_schema_names_every_key_that_the_parser_takes() {
             .concat();
     assert_eq!(keys(&at), sorted(of_sets));
     assert_eq!(keys("/$defs/knobs/properties"), sorted(fields(&variant::set_fields())));
+    let text = schema.to_string();
+    for reference in text.split("\"$ref\":\"#").skip(1) {
+        let at = reference.split('"').next().unwrap();
+        assert!(schema.pointer(at).is_some(), "no {at}");
+    }
 }
 
 /// A plan as a user might write it: the expected plan and its text.
