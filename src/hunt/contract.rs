@@ -1,6 +1,6 @@
 //! The trait `Rule`, and the judgement of one over one run. Traits and plain data.
 
-use super::seen::Seen;
+use super::seen::{Seen, SeenWindow, ns};
 
 /// Something that every scheduler keeps, or every one of a named class.
 pub trait Rule: Sync {
@@ -33,6 +33,41 @@ pub struct Judgement {
 }
 
 impl Judgement {
+    /// A task that waited from one moment to another: the bound is how long it may wait.
+    pub fn from_wait(task: usize, (from_ns, to_ns): (u64, u64), bound_ns: f64) -> Judgement {
+        Judgement {
+            distance: (to_ns - from_ns) as f64 / bound_ns,
+            from_ns,
+            to_ns,
+            tasks: vec![task],
+            figure: bound_ns / 1e9,
+        }
+    }
+
+    /// Successive windows that are not as the rule wants them, for so long that `bound_ns` is the limit: the tasks are
+    /// those that are runnable in the first one, the figure is how many CPUs `missed_ns` are. `None`: no windows.
+    pub fn from_windows(
+        seen: &Seen,
+        windows: &[SeenWindow],
+        bound_ns: u64,
+        missed_ns: impl Fn(&SeenWindow) -> u64,
+    ) -> Option<Judgement> {
+        let (first, last) = (windows.first()?, windows.last()?);
+        let missed_ns: u64 = windows.iter().map(missed_ns).sum();
+        Some(Judgement {
+            distance: ns(windows) as f64 / bound_ns as f64,
+            from_ns: first.from_ns,
+            to_ns: last.to_ns,
+            tasks: seen.runnable(first).collect(),
+            figure: missed_ns as f64 / ns(windows) as f64,
+        })
+    }
+
+    /// The judgement that is nearest to its bound, or furthest beyond it.
+    pub fn worst(judgements: impl Iterator<Item = Judgement>) -> Option<Judgement> {
+        judgements.max_by(|left, right| left.distance.total_cmp(&right.distance))
+    }
+
     pub fn is_broken(&self) -> bool {
         self.distance >= 1.0
     }

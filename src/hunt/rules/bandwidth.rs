@@ -105,7 +105,7 @@ impl Rule for Bandwidth {
                 tasks: own.tasks,
             })
         });
-        judged.max_by(|left, right| left.distance.total_cmp(&right.distance))
+        Judgement::worst(judged)
     }
 
     fn explain(&self, seen: &Seen, found: &Judgement) -> String {

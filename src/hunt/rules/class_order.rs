@@ -5,7 +5,7 @@
 
 use crate::hunt::contract::{Judgement, Rule};
 use crate::hunt::flow::max_flow;
-use crate::hunt::seen::{Seen, SeenWindow, ns, seconds};
+use crate::hunt::seen::{Seen, SeenWindow, seconds};
 
 const BOUND_NS: u64 = 500_000_000;
 /// The part of a CPU that is missed.
@@ -39,21 +39,13 @@ impl Rule for ClassOrder {
         ranks.sort_unstable();
         ranks.dedup();
         let of_rank = |rank: &u32| {
-            let bad =
-                seen.longest(|window| lacking_ns(seen, window, *rank) * PART >= window.wall_ns());
-            let (first, last) = (bad.first()?, bad.last()?);
-            let lacking: u64 = bad.iter().map(|window| lacking_ns(seen, window, *rank)).sum();
-            let is_high = |task: &usize| seen.tasks[*task].priority.priority().rank >= *rank;
-            Some(Judgement {
-                distance: ns(bad) as f64 / BOUND_NS as f64,
-                from_ns: first.from_ns,
-                to_ns: last.to_ns,
-                tasks: seen.runnable(first).filter(is_high).collect(),
-                figure: lacking as f64 / ns(bad) as f64,
-            })
+            let lacking_ns = |window: &SeenWindow| lacking_ns(seen, window, *rank);
+            let bad = seen.longest(|window| lacking_ns(window) * PART >= window.wall_ns());
+            let mut found = Judgement::from_windows(seen, bad, BOUND_NS, lacking_ns)?;
+            found.tasks.retain(|task| seen.tasks[*task].priority.priority().rank >= *rank);
+            Some(found)
         };
-        let found = ranks.iter().skip(1).filter_map(of_rank);
-        found.max_by(|left, right| left.distance.total_cmp(&right.distance))
+        Judgement::worst(ranks.iter().skip(1).filter_map(of_rank))
     }
 
     fn explain(&self, seen: &Seen, found: &Judgement) -> String {

@@ -47,18 +47,11 @@ impl Rule for LatencyContract {
     fn judge(&self, seen: &Seen) -> Option<Judgement> {
         let of_task = |task: usize| {
             let bound_ns = bound_ns(seen, task)?;
-            let (from_ns, to_ns) = seen.longest_wakeup_ns(task)?;
-            Some(Judgement {
-                distance: (to_ns - from_ns) as f64 / bound_ns,
-                from_ns,
-                to_ns,
-                tasks: vec![task],
-                figure: bound_ns / 1e9,
-            })
+            Some(Judgement::from_wait(task, seen.longest_wakeup_ns(task)?, bound_ns))
         };
         let judged =
             (0..seen.tasks.len()).filter(|task| seen.tasks[*task].has_wakeups).filter_map(of_task);
-        judged.max_by(|left, right| left.distance.total_cmp(&right.distance))
+        Judgement::worst(judged)
     }
 
     fn explain(&self, seen: &Seen, found: &Judgement) -> String {

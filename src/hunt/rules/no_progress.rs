@@ -2,7 +2,7 @@
 //! Tolerance: 300 ms, in which all tasks together have less than a hundredth of a CPU.
 
 use crate::hunt::contract::{Judgement, Rule};
-use crate::hunt::seen::{Seen, ns, seconds};
+use crate::hunt::seen::{Seen, seconds};
 
 const BOUND_NS: u64 = 300_000_000;
 const MIN_PART: u64 = 100;
@@ -19,14 +19,7 @@ impl Rule for NoProgress {
             seen.runnable(window).next().is_some()
                 && window.used_ns().saturating_mul(MIN_PART) < window.wall_ns()
         });
-        let (first, last) = (bad.first()?, bad.last()?);
-        Some(Judgement {
-            distance: ns(bad) as f64 / BOUND_NS as f64,
-            from_ns: first.from_ns,
-            to_ns: last.to_ns,
-            tasks: seen.runnable(first).collect(),
-            figure: 0.0,
-        })
+        Judgement::from_windows(seen, bad, BOUND_NS, |_| 0)
     }
 
     fn explain(&self, seen: &Seen, found: &Judgement) -> String {

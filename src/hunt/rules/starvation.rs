@@ -55,23 +55,16 @@ impl Rule for Starvation {
         let highest = (0..seen.tasks.len()).map(rank).max()?;
         let of_task = |task: usize| {
             let own = &seen.tasks[task];
-            let (from_ns, to_ns) = match () {
+            let waited = match () {
                 () if own.never_sleeps => longest_ns(seen, task)?,
                 () if own.has_wakeups => seen.longest_wakeup_ns(task)?,
                 () => return None,
             };
-            let bound_ns = bound_ns(seen, task);
-            Some(Judgement {
-                distance: (to_ns - from_ns) as f64 / bound_ns,
-                from_ns,
-                to_ns,
-                tasks: vec![task],
-                figure: bound_ns / 1e9,
-            })
+            Some(Judgement::from_wait(task, waited, bound_ns(seen, task)))
         };
         // Real-time tasks of one rank wait for each other without an end.
         let judged = (0..seen.tasks.len()).filter(|_| highest == 0).filter_map(of_task);
-        judged.max_by(|left, right| left.distance.total_cmp(&right.distance))
+        Judgement::worst(judged)
     }
 
     fn explain(&self, seen: &Seen, found: &Judgement) -> String {

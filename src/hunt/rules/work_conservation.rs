@@ -10,7 +10,7 @@
 
 use crate::hunt::contract::{Judgement, Rule};
 use crate::hunt::flow::max_flow;
-use crate::hunt::seen::{Seen, SeenWindow, ns, seconds};
+use crate::hunt::seen::{Seen, SeenWindow, seconds};
 
 const BOUND_NS: u64 = 500_000_000;
 /// The part of a CPU that idles.
@@ -65,15 +65,7 @@ impl Rule for WorkConservation {
             return None;
         }
         let bad = seen.longest(|window| idle_ns(seen, window) * PART >= window.wall_ns());
-        let (first, last) = (bad.first()?, bad.last()?);
-        let idle: u64 = bad.iter().map(|window| idle_ns(seen, window)).sum();
-        Some(Judgement {
-            distance: ns(bad) as f64 / BOUND_NS as f64,
-            from_ns: first.from_ns,
-            to_ns: last.to_ns,
-            tasks: seen.runnable(first).collect(),
-            figure: idle as f64 / ns(bad) as f64,
-        })
+        Judgement::from_windows(seen, bad, BOUND_NS, |window| idle_ns(seen, window))
     }
 
     fn explain(&self, seen: &Seen, found: &Judgement) -> String {
