@@ -1,12 +1,13 @@
 //! The words of a session's notices, on standard error.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::analysis::Selection;
 use crate::model::PlanHead;
 use crate::report::clean;
 use crate::session::Notice;
+use crate::sys::lock;
 
 use super::{restore, shared_cache, terminal};
 
@@ -31,7 +32,7 @@ fn describe(notice: &Notice) -> Option<String> {
         Notice::Damaged { damage, remedy } => {
             let hint = remedy.as_ref().map(|remedy| format!("; hint: {remedy}"));
             let text = format!("{damage}{}", hint.unwrap_or_default());
-            let mut said = DAMAGE.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut said = lock(&DAMAGE);
             let is_new = said.insert(text.clone());
             return is_new.then(|| format!("note: the store is damaged: {}", clean(&text)));
         }

@@ -6,11 +6,12 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::input;
+use super::lock;
 
 /// How much of its output is kept.
 const OUTPUT_BYTES: usize = 2048;
@@ -82,7 +83,7 @@ impl Companion {
         while has_ended && !self.listener.is_finished() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let output = lock(&self.output);
         on_one_line(&String::from_utf8_lossy(&output))
     }
 }

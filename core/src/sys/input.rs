@@ -8,11 +8,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use flate2::bufread::GzDecoder;
 use thiserror::Error;
 
+use super::lock;
 use super::signal::OpenWait;
 
 /// More than any kernel writes into one of its own files.
@@ -201,7 +202,7 @@ pub fn read_start(stream: impl Read, max_bytes: u64) -> io::Result<Vec<u8>> {
 pub fn keep_end(mut stream: impl Read, max_bytes: usize, kept: &Mutex<Vec<u8>>) {
     let mut chunk = [0; 1024];
     while let Ok(count @ 1..) = stream.read(&mut chunk) {
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(kept);
         kept.extend_from_slice(&chunk[..count]);
         let excess = kept.len().saturating_sub(max_bytes);
         kept.drain(..excess);

@@ -27,6 +27,7 @@ pub mod libbpf;
 pub mod load;
 mod memory;
 pub mod mounts;
+mod mutex;
 mod output;
 pub mod packages;
 pub mod peek;
@@ -69,5 +70,6 @@ pub use host::{FileError, Host};
 pub use memory::{
     InterleaveError, PAGE_BYTES, Page, can_interleave, interleave, policy_of, private, shared,
 };
+pub use mutex::lock;
 pub use output::Output;
 pub use scheduler::scheduler;

@@ -132,14 +132,10 @@ mod tests {
     const CONTAINER: &str =
         "24 1 0:22 /docker/abc /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu,cpuacct";
 
-    fn table(text: &str) -> Vec<Mount> {
-        text.lines().filter_map(parse).collect()
-    }
-
     #[test]
     fn the_cgroup_mode_follows_from_what_is_mounted() {
         for (text, mode) in [(HYBRID, "hybrid"), (V2, "v2"), (CONTAINER, "v1"), ("", "none")] {
-            assert_eq!(cgroup_mode(&table(text)), mode, "{text}");
+            assert_eq!(cgroup_mode(&parse_all(text)), mode, "{text}");
         }
     }
 
@@ -157,14 +153,14 @@ mod tests {
             (CONTAINER, "4:cpu,cpuacct:/../other", Some("/sys/fs/cgroup/cpu")),
         ];
         for (mounts, line, expected) in cases {
-            let got = own_cpu_cgroup(line, &table(mounts)).map(|own| own.directory);
+            let got = own_cpu_cgroup(line, &parse_all(mounts)).map(|own| own.directory);
             assert_eq!(got, expected.map(PathBuf::from), "{line}");
         }
     }
 
     #[test]
     fn ancestors_end_at_the_mount_point() {
-        let own = own_cpu_cgroup("4:cpu:/a/b", &table(HYBRID)).unwrap();
+        let own = own_cpu_cgroup("4:cpu:/a/b", &parse_all(HYBRID)).unwrap();
         let paths: Vec<_> = own.with_ancestors().map(|path| path.display().to_string()).collect();
         let expected = ["/sys/fs/cgroup/cpu/a/b", "/sys/fs/cgroup/cpu/a", "/sys/fs/cgroup/cpu"];
         assert_eq!(paths, expected);
@@ -172,7 +168,10 @@ mod tests {
 
     #[test]
     fn malformed_lines_are_left_out_and_escapes_are_undone() {
-        assert_eq!(table("x\n1 2 3 - cgroup\n1 2 0:1 / - cgroup2 a rw"), []);
-        assert_eq!(table("1 2 0:1 / /a\\040b rw - ext4 dev rw")[0].point, PathBuf::from("/a b"));
+        assert_eq!(parse_all("x\n1 2 3 - cgroup\n1 2 0:1 / - cgroup2 a rw"), []);
+        assert_eq!(
+            parse_all("1 2 0:1 / /a\\040b rw - ext4 dev rw")[0].point,
+            PathBuf::from("/a b")
+        );
     }
 }

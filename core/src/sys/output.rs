@@ -2,9 +2,10 @@
 
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use super::lock;
 use super::thread;
 
 /// The size of the pipe: a large one wakes a busy writer less often. The kernel's own limit for anybody.
@@ -69,7 +70,7 @@ impl Output {
     /// Waits for more. Whoever holds the lock has everything that left the pipe.
     fn read(&self, chunk: &mut [u8]) -> io::Result<()> {
         self.wait(-1);
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         let count = (&self.reader).read(chunk)?;
         kept.add(&chunk[..count], self.max_kept);
         Ok(())
@@ -97,7 +98,7 @@ impl Output {
     fn all(&self) -> MutexGuard<'_, Kept> {
         let deadline = std::time::Instant::now() + PATIENCE;
         loop {
-            let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let kept = lock(&self.kept);
             if !self.wait(0) || std::time::Instant::now() > deadline {
                 return kept;
             }

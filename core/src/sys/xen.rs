@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use crate::model::{CpuSet, words};
 
 use super::Host;
+use super::lock;
 
 /// A file that only the first domain has.
 const CAPABILITIES: &str = "/proc/xen/capabilities";
@@ -367,7 +368,7 @@ impl Xen {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, *mut u8> {
-        self.memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        lock(&self.memory)
     }
 
     fn sysctl(&self, command: u32, arguments: &[u32]) -> io::Result<Words> {

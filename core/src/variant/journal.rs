@@ -11,13 +11,13 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use crate::sys::signal::OpenChange;
-use crate::sys::{Host, abandoned, input, load};
+use crate::sys::{Host, abandoned, input, load, lock};
 
 use super::change::Change;
 
@@ -100,7 +100,7 @@ impl Journal {
 
     /// Puts a change on disk. It may be made when this has returned.
     pub(super) fn begin(&self, change: &Change) -> io::Result<u64> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         if state.file.is_none() {
             state.file = Some(create(&state.path)?);
         }
@@ -119,7 +119,7 @@ impl Journal {
     /// Notes that a change is undone (or was not made, or is left to whoever changed it
     /// since). With the last one the file goes.
     pub(super) fn end(&self, entry: u64) -> io::Result<()> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         if let Some(file) = &mut state.file {
             append(file, &Line::End { entry })?;
         }
@@ -161,7 +161,7 @@ fn create(path: &Path) -> io::Result<File> {
     #[cfg(test)]
     crate::sys::fuse::step()?;
     let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
-    lock(&file)?;
+    lock_file(&file)?;
     sync_folder(path)?;
     Ok(file)
 }
@@ -201,7 +201,7 @@ fn append(file: &mut File, line: &Line) -> io::Result<()> {
 
 /// Takes the lock of a journal; `WouldBlock` while another holds it. File systems without
 /// locks leave the writer's pid and start time as the only guard.
-fn lock(file: &File) -> io::Result<()> {
+fn lock_file(file: &File) -> io::Result<()> {
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
         Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
@@ -234,7 +234,7 @@ impl Left {
         };
         // A child of the dead writer holds its lock until it has executed its program.
         let deadline = Instant::now() + LOCK_PATIENCE;
-        while lock(&file).is_err() {
+        while lock_file(&file).is_err() {
             if Instant::now() > deadline {
                 return Ok(None);
             }

@@ -16,6 +16,7 @@ use bytemuck::Zeroable;
 
 use crate::model::CgroupPath;
 use crate::sys::futex::{self, Scope};
+use crate::sys::lock;
 use crate::sys::shared;
 use crate::sys::wake_pipe::WakePipe;
 
@@ -318,7 +319,7 @@ impl Things {
 
     /// The thing of this name, which all sets use alike.
     pub fn named(&self, sort: Sort, name: &str, how: Use) -> Result<&'static Thing, WorkloadError> {
-        let mut all = self.named.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut all = lock(&self.named);
         if let Some((first, thing)) = all.get(&(sort, name.to_string())) {
             return if *first == how {
                 Ok(thing)

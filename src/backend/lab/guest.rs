@@ -8,12 +8,12 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::model::{Coverage, EXIT_CODE, GUEST_WIRE, GuestFacts, GuestMessage, Outcome, Window};
-use crate::sys::{child, fork};
+use crate::sys::{child, fork, lock};
 
 use super::console::{self, Console};
 use super::error::{Difference, GuestError, GuestFault, LabError};
@@ -71,11 +71,11 @@ impl<T> Default for Newest<T> {
 
 impl<T> Newest<T> {
     fn put(&self, new: T) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(new);
+        *lock(&self.0) = Some(new);
     }
 
     pub fn take(&self) -> Option<T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.0).take()
     }
 }
 

@@ -16,13 +16,11 @@ use crate::exec;
 use crate::model::{
     Advice, Cell, CpuClocks, GuestFacts, GuestMessage, GuestTime, Lab, Outcome, RunSpec,
 };
-use crate::sys::{self, scratch};
+use crate::sys::{self, lock, scratch};
 use crate::variant;
 use crate::variant::scx::{self, Scheduler};
 
-use config::{
-    Archive, Bootable, FIRST, MachineConfig, SECOND, Snapshot, lock, path_of, with_files,
-};
+use config::{Archive, Bootable, FIRST, MachineConfig, SECOND, Snapshot, path_of, with_files};
 use not_saved::AllNotSaved;
 use spec::{
     SCX, any_seed, check_xen, guest_spec, in_guest, programs, scheduler, text_of, user_files,

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::model::RunSpec;
+use crate::sys::lock;
 
 use super::error::GuestError;
 use super::guests::Measured;
@@ -121,7 +122,7 @@ impl Drop for RunQueue {
 
 impl Shared {
     fn runs(&self) -> MutexGuard<'_, Vec<QueuedRun>> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.runs)
     }
 
     /// Makes runs in order until the end.

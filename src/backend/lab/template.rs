@@ -8,13 +8,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel, sync_channel};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::model::MAX_LINE_BYTES;
-use crate::sys::{fork, input};
+use crate::sys::{fork, input, lock};
 
 use super::files::{GuestFiles, above};
 use super::patience::Meter;
@@ -68,7 +68,7 @@ impl Template {
     /// A copy with files of its own in `folder`. The first one is there when the guest is ready. `None`: there are no
     /// more copies, or it takes more than `patience`.
     pub fn copy(&self, folder: &Path, patience: Duration, cancel: &AtomicBool) -> Option<Copy> {
-        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut requests = lock(&self.requests);
         let mut request = above(folder).as_os_str().as_bytes().to_vec();
         request.push(0);
         requests.stdin.write_all(&request).ok()?;

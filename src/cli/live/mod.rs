@@ -13,7 +13,7 @@ use std::sync::atomic::{
     AtomicBool,
     Ordering::{Relaxed, SeqCst},
 };
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ use crate::analysis::Analysis;
 use crate::engine::{HostNews, Job};
 use crate::model::Event;
 use crate::sys::tty::{self, Waker};
-use crate::sys::{Host, heat, signal};
+use crate::sys::{Host, heat, lock, signal};
 
 use super::progress::Progress;
 use super::screen::{Input, Palette, Screen};
@@ -133,7 +133,7 @@ struct Shared {
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         // After a panic, show the state as it is.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn wake(&self) {

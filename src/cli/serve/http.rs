@@ -6,8 +6,10 @@
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
+
+use crate::sys::lock;
 
 /// For a request as a whole.
 const REQUEST_LIMIT: Duration = Duration::from_secs(3);
@@ -92,7 +94,7 @@ where
     let Some(request) = read_request(stream, Instant::now() + REQUEST_LIMIT)? else {
         return Ok(());
     };
-    let respond = respond.lock().unwrap_or_else(PoisonError::into_inner);
+    let respond = lock(respond);
     // It was ended while others had their turns: its place is gone.
     if Arc::weak_count(stream) == 0 {
         return Ok(());

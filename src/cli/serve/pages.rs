@@ -1,7 +1,7 @@
 //! The pages that are served: what is stored, a plan, sides against each other, and one plan over dates.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use minijinja::value::Serde;
@@ -17,6 +17,7 @@ use crate::report::{self, clean, page};
 use crate::session::{Database, sides};
 use crate::store::Store;
 use crate::sys::clock;
+use crate::sys::lock;
 
 use super::http::{Answer, Status};
 
@@ -228,7 +229,7 @@ impl Pages {
         head: &PlanHead,
         deadline: Instant,
     ) -> Vec<String> {
-        let known = || self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = || lock(&self.verdicts);
         if let Some((runs, verdicts)) = known().get(&head.id)
             && *runs == head.runs.total
         {

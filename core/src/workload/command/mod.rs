@@ -13,7 +13,7 @@ mod words;
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::model::{
     Importance, Metric, MetricKind, OutputMetric, Params, ProgramRecord, Reading, Value,
@@ -21,7 +21,7 @@ use crate::model::{
 };
 use crate::sys::command::Server;
 use crate::sys::scratch::Folder;
-use crate::sys::{self, Output, clock};
+use crate::sys::{self, Output, clock, lock};
 
 use super::{Load, Measured, Pool, Request, Spec, Worker, Workload, WorkloadError, params};
 use patterns::Patterns;
@@ -343,10 +343,6 @@ impl Programs {
         let null = null.map_err(|why| WorkloadError::system("open /dev/null", why))?;
         cleanup.execute(&null, 0).map(|_| ())
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The folder of files that programs keep from run to run.

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::model::{GuestSize, GuestTime, Lab, LabModel};
 
@@ -161,11 +161,6 @@ pub fn with_files(machine: &str, files: Option<&Archive>) -> String {
         None => machine.to_string(),
         Some(files) => digest(&[machine.as_bytes(), files.digest.as_bytes()]),
     }
-}
-
-/// Ignores poison: no thread leaves a change half done when it panics.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A path of an open file without blanks, colons and commas, which a folder's path may have: `LD_PRELOAD` and QEMU's

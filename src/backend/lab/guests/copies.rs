@@ -12,12 +12,10 @@ use crate::model::{
     Cell, CpuClocks, GUEST_FILES_FILE, GUEST_REHEARSAL_FILE, GUEST_SPEC_FILE, GUEST_WIRE,
     GuestBoot, GuestTime, Lab, RunSpec,
 };
-use crate::sys::{Host, environment};
+use crate::sys::{Host, environment, lock};
 
 use super::GuestManager;
-use super::config::{
-    FIRST, MachineConfig, Snapshot, booted, lock, machine_digest, path_of, with_files,
-};
+use super::config::{FIRST, MachineConfig, Snapshot, booted, machine_digest, path_of, with_files};
 use super::spec::{PATIENCE_TO_BOOT, grace, patience, text_of};
 use crate::backend::NotSaved;
 use crate::backend::lab::asked::{KERNEL_ARGUMENTS, XEN_ARGUMENTS, mismatch};

@@ -4,8 +4,10 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::SystemTime;
+
+use crate::sys::lock;
 
 use super::format::read;
 
@@ -43,7 +45,7 @@ impl Watch {
     }
 
     fn seen(&self) -> MutexGuard<'_, Option<Stamp>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.seen)
     }
 
     pub fn has_changed(&self) -> bool {

@@ -1,8 +1,10 @@
 //! The time that a plan may wait for a cache. Parallel waits are added up, and a wait in progress already
 //! counts for those that begin after it: all end when the time is used up.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+use crate::sys::lock;
 
 /// In less time no answer can come.
 const MIN_PATIENCE: Duration = Duration::from_millis(5);
@@ -44,7 +46,7 @@ impl Budget {
     }
 
     fn waits(&self) -> MutexGuard<'_, Waits> {
-        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waits)
     }
 }
 

@@ -18,11 +18,12 @@ pub mod testing;
 mod tests;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::backend::{AnswerDifference, CacheFault, CacheReport, UnusableAnswer};
 use crate::model;
+use crate::sys::lock;
 
 use super::kernel::sha256;
 use budget::Budget;
@@ -242,6 +243,6 @@ impl SharedCache {
     }
 
     fn tally(&self) -> MutexGuard<'_, Tally> {
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tally)
     }
 }

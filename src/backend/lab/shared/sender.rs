@@ -1,8 +1,10 @@
 //! Sends answers to the cache, one after the other, in a separate thread: no run waits for it.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+use crate::sys::lock;
 
 use super::action::{self, Named};
 use super::client::{Client, HttpFault, Kind};
@@ -59,7 +61,7 @@ impl Sender {
         if counts.is_stopped {
             return;
         }
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = lock(&self.queue);
         let queue = queue.get_or_insert_with(|| self.start());
         counts.given += 1;
         if queue.try_send(Answer { key, named, packed }).is_err() {
@@ -106,7 +108,7 @@ impl Drop for Sender {
 
 impl Progress {
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.counts)
     }
 }
 
