@@ -72,3 +72,16 @@ impl Judgement {
         self.distance >= 1.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_judgement_is_the_one_with_the_largest_distance() {
+        let judgement = |distance| Judgement { distance, ..Judgement::default() };
+        let worst = Judgement::worst([0.5, 1.5, 1.0].map(judgement).into_iter());
+        assert_eq!(worst, Some(judgement(1.5)));
+        assert_eq!(Judgement::worst(std::iter::empty()), None);
+    }
+}
