@@ -68,12 +68,9 @@ pub fn measure_run_times() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// How long the kernel has measured the programs of an object to run, without these.
-pub fn run_ns(object: &Object, without: &[&str]) -> u64 {
-    let wanted = object.progs().filter(|program| {
-        let is_left_out = without.iter().any(|name| program.name() == *name);
-        program.autoload() && !is_left_out
-    });
+/// How long the kernel has measured the programs of an object to run, without this one.
+pub fn run_ns(object: &Object, without: &str) -> u64 {
+    let wanted = object.progs().filter(|program| program.autoload() && program.name() != without);
     let ids: Vec<u32> =
         wanted.filter_map(|program| Program::id_from_fd(program.as_fd()).ok()).collect();
     let all = ProgInfoIter::default().filter(|program| ids.contains(&program.id));

@@ -163,7 +163,7 @@ impl Session for Bpf {
         self.control.counting = 1;
         self.put_control()?;
         if self.timed {
-            let before_ns = libbpf::run_ns(&self.object, &[WALK]);
+            let before_ns = libbpf::run_ns(&self.object, WALK);
             self.timing = libbpf::measure_run_times()
                 .map_or(Timing::Not, |held| Timing::Measured { _held: held, before_ns });
         }
@@ -323,7 +323,7 @@ impl Bpf {
             return;
         }
         let switches: u64 = cpus.iter().map(|cpu| cpu.switches).sum();
-        let run_ns = libbpf::run_ns(&self.object, &[WALK]).saturating_sub(*before_ns);
+        let run_ns = libbpf::run_ns(&self.object, WALK).saturating_sub(*before_ns);
         self.timing = Timing::Known(run_ns as f64 / switches.max(1) as f64);
     }
 
