@@ -5,6 +5,7 @@
 //! is the one that was seen, so what is woken is as often woken in the replay, and nobody waits for a wakeup that does not
 //! come: with as many workers as there were threads, the order that was seen is always possible.
 
+mod kinds;
 mod likeness;
 mod parts;
 #[cfg(test)]
@@ -18,9 +19,10 @@ use crate::workload;
 
 use super::fields::{MAX_SETS, MAX_TEXT_BYTES, MAX_TITLE_CHARS};
 use super::table::toml_text as quoted;
+use kinds::Kind;
 pub use likeness::{Fit, Likeness, Profile, score, worst_role};
 use parts::{Queue, Seen, Sort, order as order_text, part_name, rounded, time};
-use threads::{Manner, PIECE_NS, Threads};
+use threads::{PIECE_NS, Threads};
 
 /// Pieces in the orders of all roles together.
 const MAX_PIECES: usize = 60_000;
@@ -107,11 +109,6 @@ pub fn replayed(trace: &Trace, tasks: &[TracedTask], roles: &[Role]) -> Vec<Prof
     names.iter().enumerate().map(profile).collect()
 }
 
-/// Process, name, whether it is the first thread, and where it may run.
-type Name<'a> = (&'a str, &'a str, bool, Option<&'a CpuSet>);
-/// Threads alike, and how they work.
-type Kind<'a> = (Name<'a>, Manner);
-
 /// Threads in their roles.
 struct Scene {
     from_ns: u64,
@@ -133,30 +130,9 @@ impl Scene {
         let wall_ns = asked.trace.to_ns.saturating_sub(asked.trace.from_ns);
         let min_ns = wall_ns / 20;
         let cut = first.to_cut(min_ns, min_posts);
-        // Threads alike; one that never sleeps is like others of its sort.
-        let mut kinds: BTreeMap<Kind, (u64, Vec<i32>)> = BTreeMap::new();
-        let mut others: Vec<(Name, u64, i32)> = Vec::new();
-        for task in asked.tasks {
-            let Some(thread) = first.by_tid.get(&task.tid) else { continue };
-            if thread.work_ns == 0 || (!thread.has_whole && thread.work_ns < min_ns) {
-                continue;
-            }
-            let cpus = asked.settings.get(&task.tid).and_then(|set| set.affinity.as_ref());
-            let is_main = task.tid == task.pid;
-            let name = (task.process.as_str(), task.name.as_str(), is_main, cpus);
-            match first.manner(task.tid, &cut) {
-                Some(manner) => add(&mut kinds, (name, manner), thread.work_ns, task.tid),
-                None => others.push((name, thread.work_ns, task.tid)),
-            }
-        }
-        // A thread that shows too little counts as most of its name do.
-        for (name, work_ns, tid) in others {
-            let own =
-                kinds.iter().filter(|((other, manner), _)| *other == name && !manner.is_busy());
-            let most = own.max_by_key(|(_, (_, tids))| tids.len());
-            let manner = most.map_or(Manner::Even, |((_, manner), _)| *manner);
-            add(&mut kinds, (name, manner), work_ns, tid);
-        }
+        let affinity = |tid: &i32| asked.settings.get(tid).and_then(|set| set.affinity.as_ref());
+        let tasks = asked.tasks.iter().map(|task| (task, affinity(&task.tid)));
+        let mut kinds = kinds::kinds(tasks, &first, &cut, min_ns);
         let own = || first.by_tid.values();
         let [work_ns, wakeups] =
             [own().map(|of| of.work_ns).sum(), own().map(|of| of.wakeups).sum()];
@@ -174,7 +150,7 @@ impl Scene {
         kinds.sort_by_key(|(_, (work_ns, _))| std::cmp::Reverse(*work_ns));
         kinds.truncate(MAX_SETS);
         let left_out = all - kinds.len();
-        let kinds = threads::with_own_queues(kinds, &first, MAX_SETS);
+        let kinds = kinds::with_own_queues(kinds, &first, MAX_SETS);
         let mut names: Vec<String> = Vec::new();
         let (mut roles, mut busy) = (BTreeMap::new(), Vec::new());
         for (at, (((process, name, ..), manner), (_, tids))) in kinds.iter().enumerate() {
@@ -611,18 +587,6 @@ impl Scene {
         }
         text
     }
-}
-
-/// Adds a thread to its kind.
-fn add<'a>(
-    kinds: &mut BTreeMap<Kind<'a>, (u64, Vec<i32>)>,
-    kind: Kind<'a>,
-    work_ns: u64,
-    tid: i32,
-) {
-    let (sum_ns, tids) = kinds.entry(kind).or_default();
-    *sum_ns += work_ns;
-    tids.push(tid);
 }
 
 /// The pieces that are in the order.

@@ -316,6 +316,48 @@ fn posts_of_a_stretch_of_several_messages_are_shared_and_come_no_later() {
     assert_eq!(passes([1_100, 1_200]), early);
 }
 
+/// A hundred clients that a timer wakes 30 times each. Each time they wake two of three servers, which do nothing else, and
+/// sometimes one or three: so they wake others 1.7 to 2.3 times as often as they are woken.
+fn clients() -> Trace {
+    let mut events = Vec::new();
+    for pass in 0..3_000_u64 {
+        let (client, round, at_us) = ((pass % 100) as i32 + 1, pass / 100, pass * 300);
+        let (more, is_less) = ((client % 19 - 9).unsigned_abs() as u64, client % 19 < 9);
+        let posts = match round < more {
+            true if is_less => 1,
+            true => 3,
+            false => 2,
+        };
+        events.push((at_us, waking(Waker::Interrupt, client)));
+        events.push((at_us, switch(0, Left::Runnable, client)));
+        let servers = (0..posts).map(|number| 201 + number);
+        events.extend(
+            servers.clone().map(|server| (at_us + 50, waking(Waker::Task(client), server))),
+        );
+        let mut from = client;
+        for (number, server) in servers.enumerate() {
+            events.push((at_us + 100 + 20 * number as u64, switch(from, Left::Sleeping, server)));
+            from = server;
+        }
+        events.push((at_us + 200, switch(from, Left::Sleeping, 0)));
+    }
+    trace(&events)
+}
+
+#[test]
+fn equals_are_one_role_and_senders_and_receivers_of_one_name_are_two() {
+    for servers in ["server", "client"] {
+        let named = |(tids, name): (std::ops::RangeInclusive<i32>, &str)| {
+            tids.map(|tid| traced(tid, "app", name)).collect::<Vec<_>>()
+        };
+        let tasks = [(1..=100, "client"), (201..=203, servers)].map(named).concat();
+        let captured = capture(&clients(), &tasks, true).unwrap();
+        let mut threads: Vec<u32> = captured.roles.iter().map(|role| role.threads).collect();
+        threads.sort_unstable();
+        assert_eq!(threads, [3, 100], "{servers}");
+    }
+}
+
 #[test]
 fn even_wakeups_from_outside_are_a_timer() {
     let mut events = Vec::new();

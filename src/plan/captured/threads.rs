@@ -13,14 +13,6 @@ use crate::model::{Left, Message, Trace, TraceWhat, Waker};
 const EARLY_NS: u64 = 100_000;
 /// A stretch of work with more wakeups of others is better read in pieces.
 const MANY_POSTS: u64 = 20;
-/// Threads have queues if there is a message while they are awake for so many wakeups.
-const QUEUED_PARTS: u64 = 10;
-/// More threads alike are one role all the same.
-const MAX_QUEUED: usize = 8;
-/// A thread with fewer wakeups does not show whether it mostly wakes others or is woken.
-const MIN_COUNT: u64 = 20;
-/// So many times more often.
-const MUCH_MORE: u64 = 2;
 /// A thread that does not sleep works in pieces of this, up to twice as long.
 pub const PIECE_NS: u64 = 10_000_000;
 /// In a long trace these pieces are longer: a thread has no more.
@@ -66,7 +58,7 @@ pub struct Thread {
     /// How many messages it had for which it did not sleep.
     pub received: u64,
     /// How often it woke others.
-    posts: u64,
+    pub posts: u64,
     pub first_ns: Option<u64>,
     /// Its end, if that was seen.
     pub dead_ns: Option<u64>,
@@ -96,27 +88,6 @@ struct Stretch {
     /// How often the thread woke others.
     posts: u64,
     is_cut: bool,
-}
-
-/// How a thread works. Threads of one name that differ in it are no role: the replay of a role has any of its workers do
-/// what any of the threads did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Manner {
-    /// It never sleeps, and wakes others.
-    BusyWaker,
-    /// It never sleeps.
-    Busy,
-    /// It wakes others much more often than it is woken.
-    Wakes,
-    /// It is woken much more often than it wakes others.
-    Woken,
-    Even,
-}
-
-impl Manner {
-    pub fn is_busy(self) -> bool {
-        matches!(self, Manner::BusyWaker | Manner::Busy)
-    }
 }
 
 /// A stretch by its thread and its begin.
@@ -291,21 +262,6 @@ impl Threads {
         let is_long =
             |(_, work_ns, posts): &&(Place, u64, u64)| *work_ns >= min_ns || *posts >= min_posts;
         self.to_cut.iter().filter(is_long).map(|(place, ..)| *place).collect()
-    }
-
-    /// How a thread works; `None`: it did too little to show it.
-    pub fn manner(&self, tid: i32, cut: &BTreeSet<Place>) -> Option<Manner> {
-        let is_cut = cut.range((tid, 0)..=(tid, u64::MAX)).next().is_some();
-        let thread = self.by_tid.get(&tid)?;
-        let (posts, wakeups) = (thread.posts, thread.wakeups);
-        match is_cut {
-            true if !thread.has_slept => Some(Manner::BusyWaker),
-            false if !thread.has_whole && !thread.has_slept => Some(Manner::Busy),
-            _ if posts.max(wakeups) < MIN_COUNT => None,
-            _ if posts / MUCH_MORE >= wakeups => Some(Manner::Wakes),
-            _ if wakeups / MUCH_MORE >= posts => Some(Manner::Woken),
-            _ => Some(Manner::Even),
-        }
     }
 
     /// The thread works from now on.
@@ -507,34 +463,4 @@ impl Threads {
         }
         max as u32
     }
-}
-
-/// Few threads alike to which messages come while they are awake are a role each: such a message waits until its own
-/// reader has time, and no fellow that sleeps wakes up for it.
-pub fn with_own_queues<K: Copy>(
-    kinds: Vec<(K, (u64, Vec<i32>))>,
-    threads: &Threads,
-    max_sets: usize,
-) -> Vec<(K, (u64, Vec<i32>))> {
-    let sum = |tids: &[i32], each: fn(&Thread) -> u64| -> u64 {
-        tids.iter().filter_map(|tid| threads.by_tid.get(tid)).map(each).sum()
-    };
-    let has_queues = |tids: &[i32]| {
-        let received = sum(tids, |own| own.received);
-        (2..=MAX_QUEUED).contains(&tids.len())
-            && received > 0
-            && received * QUEUED_PARTS >= sum(tids, |own| own.wakeups)
-    };
-    let mut room = max_sets - kinds.len();
-    let mut apiece = Vec::new();
-    for (kind, (work_ns, tids)) in kinds {
-        if tids.len() <= room + 1 && has_queues(&tids) {
-            room -= tids.len() - 1;
-            let own = tids.iter().map(|tid| (kind, (sum(&[*tid], |own| own.work_ns), vec![*tid])));
-            apiece.extend(own);
-        } else {
-            apiece.push((kind, (work_ns, tids)));
-        }
-    }
-    apiece
 }
