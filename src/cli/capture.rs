@@ -24,6 +24,14 @@ use super::{Failure, capture_check, capture_from, score, terminal};
 use crate::model::{clean_path, quoted};
 
 const MAX_THREADS: usize = 10_000;
+/// A shorter recording has little but its own begin and end.
+const MIN_PERIOD: &str = "10ms";
+const MIN_PERIOD_NS: u64 = 10_000_000;
+/// The part of all CPU time of which a role lacks less, and nothing is said of it.
+const MIN_MISSING: f64 = 0.01;
+/// A role with at least so much of all wakeups whose replay has no pause where the load has one is named.
+const MIN_WAKEUPS: f64 = 0.1;
+const MAX_PAUSED: f64 = 0.2;
 
 #[derive(Args)]
 pub struct CaptureArgs {
@@ -74,6 +82,10 @@ pub fn run(args: &CaptureArgs) -> Result<(), Failure> {
     }
     let meant = Meant::new(args)?;
     let period_ns = score::time("--for", &Some(args.period.clone()))?.unwrap_or_default();
+    if period_ns < MIN_PERIOD_NS {
+        let text = format!("--for {}: less than {MIN_PERIOD} shows no load", clean(&args.period));
+        return Err(Failure::usage(text, "for the usual time: --for 10s"));
+    }
     let file = args.file()?;
     let shorter =
         |seen_ns: u64| format!("for a shorter time: --for {}ms", (seen_ns / 1_500_000).max(1));
@@ -186,6 +198,10 @@ impl CaptureArgs {
     /// The file of `-o`. The load of another time may not come again, nor what somebody wrote into the plan.
     fn file(&self) -> Result<Option<NewFile>, Failure> {
         let Some(path) = &self.output else { return Ok(None) };
+        if path.as_os_str() == "-" {
+            let text = "- names no file";
+            return Err(Failure::usage(text, "without -o the plan goes to standard output"));
+        }
         if has_text(path) {
             let text = format!("{} is there already", clean_path(path));
             let hint = format!(
@@ -206,7 +222,7 @@ impl CaptureArgs {
     ) -> Result<(), Failure> {
         let captured = source.plan(self.names, &[])?;
         let is_new = self.write(&captured, file)?;
-        self.say(&captured, &source.said);
+        self.say(&captured, &source.said, is_new);
         match &self.output {
             Some(path) if !is_new => keep_next_to(path, &captured),
             Some(_) if self.check && asked.load(SeqCst) => Err(interrupted(
@@ -244,7 +260,7 @@ impl CaptureArgs {
     }
 
     /// Prints the roles that were captured, and what there is to say of the recording.
-    fn say(&self, captured: &Captured, said: &[String]) {
+    fn say(&self, captured: &Captured, said: &[String], is_written: bool) {
         for role in &captured.roles {
             let profile = &role.profile;
             terminal::message(&format!(
@@ -256,18 +272,38 @@ impl CaptureArgs {
                 profile.switches_per_s
             ));
         }
-        for role in captured.roles.iter().filter(|role| role.kept < plan::MIN_KEPT) {
+        let all: f64 = captured.roles.iter().map(|role| role.profile.cpus).sum();
+        let is_much = |cpus: f64| cpus >= all * MIN_MISSING;
+        let lacks = |kept: f64, cpus: f64| kept < plan::MIN_KEPT && is_much(cpus * (1.0 - kept));
+        for role in captured.roles.iter().filter(|role| lacks(role.kept, role.profile.cpus)) {
             terminal::message(&format!(
-                "missing: {:.0} % of the CPU time of {}, whose stretches of work did not begin and end in this time: a longer --for sees \
-                 more of them",
+                "missing: {:.0} % of the CPU time of {}: stretches of work that did not begin and end in this time, or that threads \
+                 did once, from their birth on. A longer --for sees more of them",
                 100.0 * (1.0 - role.kept),
                 role.profile.name
             ));
         }
+        say_paused(captured);
         said.iter().for_each(|line| terminal::message(line));
-        if let Some(path) = &self.output {
+        // A device has nothing to run.
+        if let Some(path) = self.output.as_ref().filter(|path| is_written && path.is_file()) {
             let path = quoted(&path.display().to_string());
             terminal::message(&format!("run it: schedlab run {path} --variant batch:policy=batch"));
+        }
+    }
+}
+
+/// Names roles that paused, as where the load ended before the recording did.
+fn say_paused(captured: &Captured) {
+    let all: f64 = captured.roles.iter().map(|role| role.profile.wakeups_per_s).sum();
+    for role in &captured.roles {
+        if role.paused > MAX_PAUSED && role.profile.wakeups_per_s >= all * MIN_WAKEUPS {
+            terminal::message(&format!(
+                "paused: {} did nothing before or after its work, in {:.0} % of the time, and its replay has no such pause: \
+                 capture it while the load is there",
+                role.profile.name,
+                100.0 * role.paused
+            ));
         }
     }
 }

@@ -22,7 +22,7 @@ use super::table::toml_text as quoted;
 use kinds::Kind;
 pub use likeness::{Fit, Likeness, Profile, score, worst_role};
 use parts::{Queue, Seen, Sort, order as order_text, part_name, rounded, time};
-use threads::{PIECE_NS, Threads};
+use threads::{PIECE_NS, Piece, Place, Thread, Threads};
 
 /// Pieces in the orders of all roles together.
 const MAX_PIECES: usize = 60_000;
@@ -36,19 +36,18 @@ const MAX_QUEUES: usize = 8;
 /// So many wakeups of others in a stretch of work are read in pieces, where else most wakers would do too little in the time
 /// that a plan has room for.
 const MANY_POSTS: u64 = 100;
+/// Stretches of work that take one part in so many of the time are long.
+const LONG_PARTS: u64 = 20;
 /// A rest of less than one part in so many of the time makes no difference.
 const REST_PARTS: u64 = 100;
 /// Threads with a smaller part of the work and of the wakeups are not worth a role.
 const SMALL_PARTS: u64 = 1_000;
-/// Roles with less of their CPU time in stretches that were seen whole are named.
+/// Roles with less of their CPU time in the plan are named.
 pub const MIN_KEPT: f64 = 0.9;
 /// Windows that are compared where not all pieces fit.
 const WINDOWS: u64 = 9;
 /// Names of threads have no more bytes.
 const MAX_NAME: usize = 15;
-/// Intervals of timers differ by no more, from the tenth to the ninetieth of a hundred.
-const TIMER_SPREAD: f64 = 0.05;
-const MIN_INTERVALS: usize = 20;
 
 /// How the threads of a role were set.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -72,9 +71,11 @@ pub struct Captured {
 pub struct Role {
     pub threads: u32,
     pub profile: Profile,
-    /// The part of its CPU time in stretches that were seen whole, or are cut: short ones of which the begin or the end was not
-    /// seen are not in the plan.
+    /// The part of its CPU time that is in the plan. Short stretches are not of which the begin or the end was not seen, nor
+    /// those that threads did once, from their birth on.
     pub kept: f64,
+    /// The part of the time before its first and after its last work, where its replay goes on without such a pause.
+    pub paused: f64,
 }
 
 /// All that is captured.
@@ -91,11 +92,16 @@ pub struct Asked<'a> {
 
 /// The plan of these threads. `None`: none of them did anything.
 pub fn captured(asked: &Asked) -> Option<Captured> {
-    let (found, has_wakers) = Scene::new(asked, u64::MAX)?.captured(asked);
+    let mut scene = Scene::new(asked, u64::MAX, &BTreeSet::new())?;
+    let once = scene.long_once();
+    if !once.is_empty() {
+        scene = Scene::new(asked, u64::MAX, &once)?;
+    }
+    let (found, has_wakers) = scene.captured(asked);
     if has_wakers {
         return Some(found);
     }
-    Scene::new(asked, MANY_POSTS).map(|scene| scene.captured(asked).0)
+    Scene::new(asked, MANY_POSTS, &once).map(|scene| scene.captured(asked).0)
 }
 
 /// The same of a replay, whose workers have the names of their roles.
@@ -120,16 +126,19 @@ struct Scene {
     busy: Vec<bool>,
     /// Kinds of threads without a role.
     left_out: usize,
+    /// By role the work of the pieces that no order has.
+    once_ns: Vec<u64>,
 }
 
 impl Scene {
-    /// Stretches with so many posts are cut.
-    fn new(asked: &Asked, min_posts: u64) -> Option<Scene> {
+    /// Stretches with so many posts are cut, and these ones.
+    fn new(asked: &Asked, min_posts: u64, more: &BTreeSet<Place>) -> Option<Scene> {
         let all: BTreeMap<i32, usize> = asked.tasks.iter().map(|task| (task.tid, 0)).collect();
         let first = Threads::watch(asked.trace, &all, BTreeSet::new());
         let wall_ns = asked.trace.to_ns.saturating_sub(asked.trace.from_ns);
-        let min_ns = wall_ns / 20;
-        let cut = first.to_cut(min_ns, min_posts);
+        let min_ns = wall_ns / LONG_PARTS;
+        let mut cut = first.to_cut(min_ns, min_posts);
+        cut.extend(more);
         let affinity = |tid: &i32| asked.settings.get(tid).and_then(|set| set.affinity.as_ref());
         let tasks = asked.tasks.iter().map(|task| (task, affinity(&task.tid)));
         let mut kinds = kinds::kinds(tasks, &first, &cut, min_ns);
@@ -164,8 +173,16 @@ impl Scene {
             roles.extend(tids.iter().map(|tid| (*tid, at)));
         }
         let threads = Threads::watch(asked.trace, &roles, cut);
-        let (from_ns, to_ns) = (asked.trace.from_ns, asked.trace.to_ns);
-        (!names.is_empty()).then_some(Scene { from_ns, to_ns, threads, names, busy, left_out })
+        if names.is_empty() {
+            return None;
+        }
+        let (from_ns, to_ns, once_ns) =
+            (asked.trace.from_ns, asked.trace.to_ns, vec![0; names.len()]);
+        let mut scene = Scene { from_ns, to_ns, threads, names, busy, left_out, once_ns };
+        let once: Vec<(usize, u64)> =
+            scene.only_once().map(|piece| (piece.role, piece.work_ns)).collect();
+        once.into_iter().for_each(|(role, work_ns)| scene.once_ns[role] += work_ns);
+        Some(scene)
     }
 
     /// The longest plan that has room, and whether most of the wakeups are by roles that are in its order.
@@ -176,10 +193,16 @@ impl Scene {
             let (text, steps) = self.text(asked, window, max_queues);
             if (text.len() <= MAX_BYTES && steps <= workload::MAX_STEPS) || budget < 100 {
                 let wall_ns = self.wall_ns();
+                let rests_ns = self.unqueued(window).rests_ns;
+                let there_ns = |at: usize| self.threads.there_ns(at, self.to_ns).min(wall_ns);
                 let role = |(at, name): (usize, &String)| Role {
                     threads: self.threads.count(at),
                     profile: Profile::read(&self.threads, at, name, wall_ns),
                     kept: self.kept(at),
+                    paused: match rests_ns[at] {
+                        Some(_) => 0.0,
+                        None => 1.0 - there_ns(at) as f64 / wall_ns as f64,
+                    },
                 };
                 let roles = self.names.iter().enumerate().map(role).collect();
                 let window_ns = window.1 - window.0;
@@ -199,12 +222,39 @@ impl Scene {
         wakers().filter(|by| is_rare[pieces[*by].role]).count() * 2 <= wakers().count()
     }
 
+    /// The pieces that no order of their role has, not even one of all the time: what threads did from their birth on that
+    /// nobody of these woke.
+    fn only_once(&self) -> impl Iterator<Item = &Piece> {
+        let order = self.unqueued((self.from_ns, self.to_ns));
+        let numbered = || self.threads.pieces.iter().enumerate();
+        let mut has_order = vec![false; self.names.len()];
+        let in_order = numbered().filter(|(at, _)| order.has[*at]);
+        in_order.for_each(|(_, piece)| has_order[piece.role] = true);
+        let is_once =
+            move |at: usize, own: &Piece| own.is_whole && has_order[own.role] && !order.has[at];
+        numbered().filter(move |(at, piece)| is_once(*at, piece)).map(|own| own.1)
+    }
+
+    /// The stretches of these pieces that take long: cut, they are in the order but for their first piece.
+    fn long_once(&self) -> BTreeSet<Place> {
+        let min_ns = self.wall_ns() / LONG_PARTS;
+        let long = self.only_once().filter(|piece| piece.work_ns >= min_ns);
+        let places = long.filter_map(|piece| {
+            let mut threads = self.threads.by_tid.iter();
+            let is_it = |thread: &Thread| {
+                thread.role == piece.role && thread.first_ns == Some(piece.woken_at_ns)
+            };
+            threads.find(|(_, thread)| is_it(thread)).map(|(tid, _)| (*tid, piece.woken_at_ns))
+        });
+        places.collect()
+    }
+
     /// See [`Role::kept`].
     fn kept(&self, role: usize) -> f64 {
         let own = self.threads.by_tid.values().filter(|thread| thread.role == role);
         let all_ns: u64 = own.map(|thread| thread.work_ns).sum();
         let whole = self.threads.pieces.iter().filter(|piece| piece.role == role && piece.is_whole);
-        let kept_ns: u64 = whole.map(|piece| piece.work_ns).sum();
+        let kept_ns = whole.map(|piece| piece.work_ns).sum::<u64>() - self.once_ns[role];
         if self.busy[role] || all_ns == 0 { 1.0 } else { kept_ns as f64 / all_ns as f64 }
     }
 
@@ -296,7 +346,7 @@ impl Scene {
         entries.iter().for_each(|sort| *used.entry(sort).or_default() += 1);
         let mut by_use: Vec<(&Sort, usize)> = used.into_iter().collect();
         by_use.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
-        let timer = self.timer(role);
+        let timer = self.threads.timer_ns(role).map(time);
         let mut steps: Vec<String> = Vec::new();
         for (number, (sort, _)) in by_use.iter().enumerate() {
             let samples = seen.get(&sort.plain()).cloned().unwrap_or_default();
@@ -415,7 +465,8 @@ impl Scene {
         is_here(by) && is_here(woken) && self.is_edge(order.window, by, woken)
     }
 
-    fn order(&self, window: (u64, u64), max_queues: usize) -> InOrder {
+    /// The order, without the queues.
+    fn unqueued(&self, window: (u64, u64)) -> InOrder {
         let is_rare = self.rare(window);
         let rests_ns = vec![None; self.names.len()];
         let has = self.pieces_in(window, &is_rare, &rests_ns);
@@ -423,6 +474,11 @@ impl Scene {
         let mut order = InOrder { window, has, is_rare, rests_ns, queues, pipes };
         order.rests_ns = self.rests_ns(&order);
         order.has = self.pieces_in(window, &order.is_rare, &order.rests_ns);
+        order
+    }
+
+    fn order(&self, window: (u64, u64), max_queues: usize) -> InOrder {
+        let mut order = self.unqueued(window);
         let pieces = &self.threads.pieces;
         let is_taken = |number: usize| {
             pieces[number].by.is_some_and(|by| self.is_edge_here(&order, by, number))
@@ -490,7 +546,7 @@ impl Scene {
             let count = u64::from(self.threads.count(role).max(1));
             let ns = self.threads.absence_ns(role, self.from_ns, self.to_ns) / count;
             let is_long = ns >= self.wall_ns() / REST_PARTS;
-            let has_timer = self.timer(role).is_some();
+            let has_timer = self.threads.timer_ns(role).is_some();
             (is_long && !has_timer && (is_all || order.is_rare[role]) && 2 * taken <= all)
                 .then_some(ns)
         };
@@ -501,23 +557,6 @@ impl Scene {
     fn queue_name(&self, (role, queue): Queue) -> String {
         let name = &self.names[role];
         if queue == 0 { name.clone() } else { format!("{name}.{queue}") }
-    }
-
-    /// The period, where all that wakes the role is a timer.
-    fn timer(&self, role: usize) -> Option<String> {
-        let pieces = &self.threads.pieces;
-        let own = || pieces.iter().filter(|piece| piece.role == role && !piece.goes_on);
-        if self.threads.count(role) != 1 || own().any(|piece| piece.by.is_some()) {
-            return None;
-        }
-        let woken: Vec<u64> = own().map(|piece| piece.woken_at_ns).collect();
-        let mut intervals: Vec<u64> =
-            woken.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
-        intervals.sort_unstable();
-        let at = |percent: usize| intervals[intervals.len() * percent / 100];
-        let is_even = intervals.len() >= MIN_INTERVALS
-            && (at(90) - at(10)) as f64 <= TIMER_SPREAD * at(50) as f64;
-        is_even.then(|| time((at(50) + 500) / 1_000 * 1_000))
     }
 
     /// How its threads were set, where that is not usual.
@@ -575,10 +614,7 @@ impl Scene {
         }
         let kept = self.kept(role);
         if kept < MIN_KEPT {
-            text += &format!(
-                "; {:.0} % of its CPU time is in stretches that were seen whole",
-                100.0 * kept
-            );
+            text += &format!("; {:.0} % of its CPU time is in the plan", 100.0 * kept);
         }
         if (fit.passes, fit.work) != (1.0, 1.0) {
             let Fit { passes, work, .. } = fit;

@@ -217,7 +217,8 @@ fn messages_that_wake_nobody_are_passes_of_their_own() {
     ];
     assert_eq!(timer[2..], posts.map(str::to_string), "{text}");
     // The load is the same.
-    assert_eq!(captured.roles, all.unwrap().roles);
+    let profiles = |own: Captured| own.roles.into_iter().map(|role| role.profile);
+    assert!(profiles(captured).eq(profiles(all.unwrap())));
 }
 
 /// Thread 1 works for 1 ms every 10 ms, wakes threads 2 and 3, and sends to each of them so many messages more, which they
@@ -623,7 +624,80 @@ fn a_role_says_how_much_of_its_work_is_in_the_plan() {
     ]);
     let captured = capture(&trace, &[traced(1, "app", "app")], true).unwrap();
     assert_eq!(captured.roles[0].kept, 0.2);
-    assert!(captured.text.contains("; 20 % of its CPU time is in stretches"), "{}", captured.text);
+    assert!(captured.text.contains("; 20 % of its CPU time is in the plan"), "{}", captured.text);
+}
+
+/// Thread 6 makes thread 1, which works until this time. Its four namesakes sleep, and their passes are in the order.
+fn one_that_works(for_us: u64) -> Captured {
+    let mut events = vec![
+        (500, waking(Waker::Task(99), 6)),
+        (500, switch(0, Left::Runnable, 6)),
+        (900, waking(Waker::Task(6), 1)),
+        (1_000, switch(6, Left::Sleeping, 1)),
+    ];
+    for begin_us in (2_000..for_us).step_by(1_000) {
+        let tid = 2 + (begin_us / 1_000 % 4) as i32;
+        events.extend([
+            (begin_us, waking(Waker::Interrupt, tid)),
+            (begin_us, switch(1, Left::Preempted, tid)),
+            (begin_us + 100, switch(tid, Left::Sleeping, 1)),
+        ]);
+    }
+    events.push((for_us, switch(1, Left::Dead, 0)));
+    for begin_us in (for_us + 1_000..999_000).step_by(1_000) {
+        let tid = 2 + (begin_us / 1_000 % 4) as i32;
+        events.extend([
+            (begin_us, waking(Waker::Interrupt, tid)),
+            (begin_us, switch(0, Left::Runnable, tid)),
+            (begin_us + 100, switch(tid, Left::Sleeping, 0)),
+        ]);
+    }
+    events.extend([
+        (999_500, waking(Waker::Interrupt, 6)),
+        (999_500, switch(0, Left::Runnable, 6)),
+        (999_600, switch(6, Left::Dead, 0)),
+    ]);
+    let worker = |tid| TracedTask { pid: 6, ..traced(tid, "app", "worker") };
+    let tasks: Vec<TracedTask> = (1..=5).map(worker).chain([traced(6, "app", "app")]).collect();
+    capture(&trace(&events), &tasks, true).unwrap()
+}
+
+#[test]
+fn a_thread_that_works_from_its_birth_to_its_end_is_a_role_among_namesakes_that_sleep() {
+    let captured = one_that_works(998_000);
+    let threads: Vec<u32> = captured.roles.iter().map(|role| role.threads).collect();
+    assert_eq!(threads, [1, 4, 1], "{}", captured.text);
+    assert!((captured.roles[0].profile.cpus - 0.897).abs() < 0.001, "{:?}", captured.roles);
+    assert!(captured.roles[..2].iter().all(|role| role.kept > 0.98), "{:?}", captured.roles);
+    let busy = &sets(&captured.text)[0];
+    assert!(busy.1.iter().any(|step| step.starts_with("burn 10ms")), "{busy:?}");
+    // 36 ms of work are less than a twentieth, and 30 % of that of all.
+    let captured = one_that_works(41_000);
+    assert_eq!(captured.roles.iter().map(|role| role.threads).collect::<Vec<_>>(), [5, 1]);
+    let kept = captured.roles[0].kept;
+    assert!((0.72..0.75).contains(&kept), "{kept}: {}", captured.text);
+}
+
+/// Two threads wake each other until so much of the time is over.
+#[test]
+fn a_role_says_how_long_it_paused_where_its_replay_does_not() {
+    let paused = |until_us: u64| {
+        let mut events = vec![(0, switch(0, Left::Runnable, 1))];
+        for at_us in (1_000..until_us).step_by(2_000) {
+            events.extend([
+                (at_us, waking(Waker::Task(1), 2)),
+                (at_us + 100, switch(1, Left::Sleeping, 2)),
+                (at_us + 1_000, waking(Waker::Task(2), 1)),
+                (at_us + 1_100, switch(2, Left::Sleeping, 1)),
+            ]);
+        }
+        events.push((until_us, switch(1, Left::Dead, 0)));
+        let tasks = [traced(1, "app", "one"), traced(2, "app", "other")];
+        let captured = capture(&trace(&events), &tasks, true).unwrap();
+        captured.roles.iter().map(|role| (100.0 * role.paused).round()).collect::<Vec<_>>()
+    };
+    assert_eq!(paused(1_000_000), [0.0, 0.0]);
+    assert_eq!(paused(300_000), [70.0, 70.0]);
 }
 
 /// Thread 3 is the namesake of thread 1, and wakes nobody.

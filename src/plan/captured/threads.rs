@@ -20,6 +20,10 @@ const MAX_CUTS: u64 = 1_000;
 /// A trace of many CPUs has no more pieces that are cut so.
 const MAX_CUT_PIECES: usize = 1_000_000;
 
+/// Intervals of timers differ by no more, from the tenth to the ninetieth of a hundred.
+const TIMER_SPREAD: f64 = 0.05;
+const MIN_INTERVALS: usize = 20;
+
 /// A wait and the work after it, of one thread.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Piece {
@@ -443,6 +447,34 @@ impl Threads {
         });
         let all_ns = u64::from(self.count(role)) * to_ns.saturating_sub(from_ns);
         all_ns.saturating_sub(there_ns.sum())
+    }
+
+    /// The time from the first event of a role's threads to the last one.
+    pub fn there_ns(&self, role: usize, to_ns: u64) -> u64 {
+        let own = self.by_tid.values().filter(|thread| thread.role == role);
+        let times = own.filter_map(|thread| {
+            let end_ns = thread.dead_ns.or(thread.asleep_since_ns).unwrap_or(to_ns);
+            Some((thread.first_ns?, end_ns))
+        });
+        let (first, last): (Vec<u64>, Vec<u64>) = times.unzip();
+        let [first, last] = [first.into_iter().min(), last.into_iter().max()];
+        last.unwrap_or(0).saturating_sub(first.unwrap_or(0))
+    }
+
+    /// The period, where all that wakes the role is a timer.
+    pub fn timer_ns(&self, role: usize) -> Option<u64> {
+        let own = || self.pieces.iter().filter(|piece| piece.role == role && !piece.goes_on);
+        if self.count(role) != 1 || own().any(|piece| piece.by.is_some()) {
+            return None;
+        }
+        let woken: Vec<u64> = own().map(|piece| piece.woken_at_ns).collect();
+        let mut intervals: Vec<u64> =
+            woken.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
+        intervals.sort_unstable();
+        let at = |percent: usize| intervals[intervals.len() * percent / 100];
+        let is_even = intervals.len() >= MIN_INTERVALS
+            && (at(90) - at(10)) as f64 <= TIMER_SPREAD * at(50) as f64;
+        is_even.then(|| (at(50) + 500) / 1_000 * 1_000)
     }
 
     /// The largest number of threads of a role that there were at one time.
