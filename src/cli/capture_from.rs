@@ -20,14 +20,19 @@ pub fn read(path: &Path) -> Result<Trace, Failure> {
         let text = format!("cannot read the trace `{}`: {error}", clean_path(path));
         SessionError::unread(text, remedy::read(path, &error), &error)
     })?;
-    let ForeignTrace { trace, knows_interrupts, is_cut_off, has_deadline } = trace::read(&bytes)
-        .map_err(|wrong| {
+    let ForeignTrace { trace, knows_interrupts, is_cut_off, has_deadline, gaps } =
+        trace::read(&bytes).map_err(|wrong| {
             Failure::usage(format!("{}: {}", clean_path(path), wrong.message), wrong.hint)
         })?;
     if is_cut_off {
         terminal::message(
             "note: the file ends within a line or a packet, which is left out: is it complete?",
         );
+    }
+    if gaps > 0 {
+        terminal::message(&format!(
+            "note: a few events of the trace are missing: switches that do not fit the one before on their CPU: {gaps}"
+        ));
     }
     if !knows_interrupts {
         let text = "note: the trace does not show interrupts: what they woke counts as woken by the task that they \

@@ -11,6 +11,10 @@ pub const RECORD: &str =
     "sudo perf sched record -- sleep 10 && sudo perf sched script --show-lost-events > trace.txt";
 /// The priority of SCHED_DEADLINE, which is -1, as a recording has it.
 pub const DEADLINE_PRIO: u16 = u16::MAX;
+/// More switches of a thousand that do not fit together are of a trace with gaps.
+const MAX_GAPS_PER_MILLE: usize = 1;
+const RECORD_AGAIN: &str = "all threads on all CPUs, without a filter, and another recorder where it was so: sudo trace-cmd record -b 16384 \
+     -e sched_switch -e sched_waking -e sched_wakeup_new sleep 10 && trace-cmd report > trace.txt";
 /// Nice 0.
 const USUAL_PRIO: u16 = 120;
 /// The kernel has no longer names of threads.
@@ -56,6 +60,8 @@ pub struct ForeignTrace {
     pub is_cut_off: bool,
     /// Whether a task was of SCHED_DEADLINE.
     pub has_deadline: bool,
+    /// Switches that leave another task than the one that their CPU went to before.
+    pub gaps: usize,
 }
 
 #[derive(Default)]
@@ -106,6 +112,10 @@ impl Seen {
         let Seen { events, has_waking, tasks, prios } = self;
         let is_wakeup = |event: &&TraceEvent| matches!(event.what, TraceWhat::Waking { .. });
         let wakeups = events.iter().filter(is_wakeup).count();
+        let gaps = Gaps::count(&events);
+        if gaps.gaps * 1_000 > gaps.switches * MAX_GAPS_PER_MILLE {
+            return Err(CompatError::usage(gaps.text(), RECORD_AGAIN));
+        }
         let missing = match (events.first(), events.last()) {
             (Some(_), _) if !has_waking => {
                 "the trace has no wakeups (sched_waking), so it does not show who wakes whom"
@@ -121,11 +131,60 @@ impl Seen {
                 let (running, tasks) = (running(&events, &prios), with_processes(tasks));
                 let has_deadline = events.iter().any(is_of_deadline);
                 let trace = Trace { from_ns, to_ns, tasks, running, events, ..Trace::default() };
-                return Ok(ForeignTrace { trace, knows_interrupts, is_cut_off, has_deadline });
+                let gaps = gaps.gaps;
+                return Ok(ForeignTrace {
+                    trace,
+                    knows_interrupts,
+                    is_cut_off,
+                    has_deadline,
+                    gaps,
+                });
             }
             _ => "the file has no sched_switch in it",
         };
         Err(CompatError::usage(missing, RECORD))
+    }
+}
+
+/// Switches between which events are missing.
+#[derive(Default)]
+struct Gaps {
+    switches: usize,
+    gaps: usize,
+    /// The first of them, and the task that its CPU went to before.
+    first: Option<(TraceEvent, i32)>,
+}
+
+impl Gaps {
+    fn count(events: &[TraceEvent]) -> Gaps {
+        let mut gaps = Gaps::default();
+        let mut running: BTreeMap<u32, i32> = BTreeMap::new();
+        for event in events {
+            let TraceWhat::Switch { from, to, .. } = event.what else { continue };
+            gaps.switches += 1;
+            let before = running.insert(event.cpu, to.tid);
+            if let Some(before) = before.filter(|before| *before != from.tid) {
+                gaps.gaps += 1;
+                gaps.first.get_or_insert((*event, before));
+            }
+        }
+        gaps
+    }
+
+    fn text(&self) -> String {
+        let Gaps { switches, gaps, first } = self;
+        let first = first.map(|(event, before)| match event.what {
+            TraceWhat::Switch { from, .. } => {
+                let (seconds, ns) = (event.at_ns / 1_000_000_000, event.at_ns % 1_000_000_000);
+                let (cpu, from) = (event.cpu, from.tid);
+                format!(": at {seconds}.{ns:09} CPU {cpu} leaves thread {from}, and had gone to thread {before}")
+            }
+            _ => String::new(),
+        });
+        format!(
+            "events are missing: {gaps} of {switches} switches do not fit the one before on their CPU{}",
+            first.unwrap_or_default()
+        )
     }
 }
 

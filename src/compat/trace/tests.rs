@@ -107,6 +107,31 @@ fn whoever_the_first_switch_of_a_cpu_leaves_ran_from_the_begin() {
 }
 
 #[test]
+fn a_trace_whose_switches_do_not_fit_together_is_refused() {
+    let switch = |us: u64, from: u32, to: u32| {
+        format!(
+            "  a {from} [000]  11.{us:06}: sched:sched_switch: prev_comm=a prev_pid={from} prev_prio=120 prev_state=S ==> \
+             next_comm=a next_pid={to} next_prio=120\n"
+        )
+    };
+    let trace = |fitting: u64| {
+        let pairs = (0..fitting).map(|at| switch(at, 20 + (at % 2) as u32, 21 - (at % 2) as u32));
+        // Another CPU has a row of its own.
+        let other = switch(900_000, 40, 0).replace("[000]", "[001]");
+        PERF.to_string() + &pairs.collect::<String>() + &other + &switch(900_001, 30, 0)
+    };
+    let error = read(trace(10).as_bytes()).unwrap_err();
+    let expected = "1 of 14 switches do not fit the one before on their CPU: at 11.900001000 CPU 0 leaves thread 30, \
+                    and had gone to thread 20";
+    assert!(error.message.ends_with(expected), "{error}");
+    assert!(error.hint.contains("all CPUs"), "{error}");
+    let few = text(&trace(996));
+    assert_eq!((few.gaps, few.trace.events.len()), (1, 1_002));
+    assert!(read(trace(994).as_bytes()).is_err(), "one of 998");
+    assert_eq!(text(PERF).gaps, 0);
+}
+
+#[test]
 fn names_are_no_longer_than_those_of_the_kernel() {
     let long = format!("a{}", "ü".repeat(30));
     let cut = format!("a{}", "ü".repeat(7));
