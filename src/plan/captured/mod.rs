@@ -8,6 +8,7 @@
 mod kinds;
 mod likeness;
 mod parts;
+mod rests;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -194,14 +195,15 @@ impl Scene {
             if (text.len() <= MAX_BYTES && steps <= workload::MAX_STEPS) || budget < 100 {
                 let wall_ns = self.wall_ns();
                 let rests_ns = self.unqueued(window).rests_ns;
-                let there_ns = |at: usize| self.threads.there_ns(at, self.to_ns).min(wall_ns);
                 let role = |(at, name): (usize, &String)| Role {
                     threads: self.threads.count(at),
                     profile: Profile::read(&self.threads, at, name, wall_ns),
                     kept: self.kept(at),
                     paused: match rests_ns[at] {
-                        Some(_) => 0.0,
-                        None => 1.0 - there_ns(at) as f64 / wall_ns as f64,
+                        None if !self.waits_for_others(at, window) => {
+                            self.pause_ns(at) as f64 / wall_ns as f64
+                        }
+                        _ => 0.0,
                     },
                 };
                 let roles = self.names.iter().enumerate().map(role).collect();
@@ -528,29 +530,6 @@ impl Scene {
             entries.extend(vec![Sort::rest(rounded(rest_ns)); workers as usize]);
         }
         (seen, entries)
-    }
-
-    /// By role how long each worker rests in the order, which is as long as its threads were away on average: else what was seen
-    /// once would come again at once. `None`: it has a timer, most parts of its order wait for others, or it was hardly away.
-    fn rests_ns(&self, order: &InOrder) -> Vec<Option<u64>> {
-        let mut waits = vec![(0, 0); self.names.len()];
-        for (number, piece) in self.threads.pieces.iter().enumerate().filter(|own| order.has[own.0])
-        {
-            let is_taken = piece.by.is_some_and(|by| self.is_edge_here(order, by, number));
-            let (taken, all) = &mut waits[piece.role];
-            *taken += usize::from(is_taken);
-            *all += 1;
-        }
-        let is_all = order.window == (self.from_ns, self.to_ns);
-        let rest_ns = |(role, (taken, all)): (usize, (usize, usize))| {
-            let count = u64::from(self.threads.count(role).max(1));
-            let ns = self.threads.absence_ns(role, self.from_ns, self.to_ns) / count;
-            let is_long = ns >= self.wall_ns() / REST_PARTS;
-            let has_timer = self.threads.timer_ns(role).is_some();
-            (is_long && !has_timer && (is_all || order.is_rare[role]) && 2 * taken <= all)
-                .then_some(ns)
-        };
-        waits.into_iter().enumerate().map(rest_ns).collect()
     }
 
     /// The name of a semaphore.
