@@ -612,6 +612,21 @@ fn who_is_seen_from_birth_to_death_works_in_the_plan() {
     assert_eq!(steps(501_000), ["part a", "sleep 500ms", "part b", "burn 200ms"], "it rests, too");
 }
 
+/// The same thread, which has slept since before the trace: nobody is born in an interrupt.
+#[test]
+fn who_is_woken_by_an_interrupt_has_slept() {
+    let trace = trace(&[
+        (1_000, waking(Waker::Interrupt, 1)),
+        (1_000, switch(0, Left::Runnable, 1)),
+        (201_000, switch(1, Left::Dead, 0)),
+    ]);
+    let captured = capture(&trace, &[traced(1, "app", "app")], true).unwrap();
+    assert!(captured.text.contains("0.200 CPUs, 1.0 wakeups/s\n"), "{}", captured.text);
+    let (_, steps, order) = sets(&captured.text).remove(0);
+    assert_eq!(steps, ["part a", "burn 10ms", "part b", "sleep 800ms"]);
+    assert_eq!(order, "a*20 b");
+}
+
 /// A stretch of work that is shorter than a twentieth, of which the begin was not seen, is not in the plan.
 #[test]
 fn a_role_says_how_much_of_its_work_is_in_the_plan() {

@@ -346,13 +346,18 @@ impl Threads {
             Waker::Task(waker) if waker != tid => Some(waker),
             _ => None,
         };
+        let by_interrupt = by == Waker::Interrupt;
         let by = waker.and_then(|waker| self.place(waker, at_ns));
         let wakeup = Wakeup { at_ns, by, is_sync };
         let Some(thread) = self.by_tid.get_mut(&tid) else { return };
         match thread.runs_since_ns {
             Some(_) => thread.early = Some(wakeup),
             None if thread.is_awake => return,
-            None => self.begin(tid, wakeup),
+            None => {
+                // Births are by tasks.
+                thread.has_slept |= by_interrupt;
+                self.begin(tid, wakeup);
+            }
         }
         waker.into_iter().for_each(|waker| self.cut(waker, at_ns));
     }
