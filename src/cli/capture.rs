@@ -91,6 +91,12 @@ pub fn run(args: &CaptureArgs) -> Result<(), Failure> {
         |seen_ns: u64| format!("for a shorter time: --for {}ms", (seen_ns / 1_500_000).max(1));
     let check = |score: &Score| check_count(meant.tasks(score).count());
     let (recorded, ended) = record(&meant.watched, period_ns, &asked, check, shorter)?;
+    let Trace { from_ns, to_ns, events, .. } = &recorded.trace;
+    terminal::message(&format!(
+        "recorded {:.1} s with {}: making the plan",
+        to_ns.saturating_sub(*from_ns) as f64 / 1e9,
+        counted(events.len(), "event")
+    ));
     let source = Source::recorded(&meant, recorded, period_ns)?;
     ended.then(args.finish(&source, file, &asked), Ok(()))
 }

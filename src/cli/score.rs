@@ -18,7 +18,7 @@ use crate::sys::replace::NewFile;
 use crate::sys::{
     self, Host,
     cgroup::{self, NotKnown},
-    clock, load, process,
+    clock, load, process, signal,
 };
 use crate::variant::CommandEntry;
 
@@ -351,7 +351,14 @@ fn command(
     let pid = running.pid();
     telemetry.board.with(|session| session.watch(pid));
     let until_ns = period_ns.map(|period_ns| clock::monotonic_ns().saturating_add(period_ns));
+    let mut is_told = false;
     loop {
+        if !is_told && signal::is_asked_to_end() {
+            is_told = true;
+            terminal::message(
+                "waiting for the end of the command; a second signal ends this program and keeps nothing",
+            );
+        }
         // Its last numbers are read before it is collected.
         if running.has_ended()? {
             telemetry.end();

@@ -27,6 +27,12 @@ static CHANGES: AtomicU32 = AtomicU32::new(0);
 
 /// Whether one of the signals came that [`catch_termination`] catches.
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a signal asked this process to end since [`catch_termination`].
+pub fn is_asked_to_end() -> bool {
+    IS_ASKED.load(SeqCst)
+}
+
 /// The number of [`OpenWait`]s.
 static WAITS: AtomicU32 = AtomicU32::new(0);
 

@@ -146,7 +146,9 @@ impl Scheduling {
             deadline,
             util_min: util("util_min", object, faults),
             util_max: util("util_max", object, faults),
-            cpus: cpus.map(|(cpus, _)| cpus.into_iter().collect()),
+            cpus: cpus
+                .map(|(cpus, _)| cpus.into_iter().collect())
+                .filter(|cpus: &CpuSet| !cpus.is_empty()),
             taskgroup: taskgroup
                 .filter(|(name, _)| !name.is_empty())
                 .and_then(|(name, span)| Some((cgroup(name, &span, faults)?, span))),

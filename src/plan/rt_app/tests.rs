@@ -282,6 +282,7 @@ fn one_mistake_is_one_error() {
             &task("\"policy\" : \"SCHED_DEADLINE\", \"dl-runtime\" : \"9\", \"run\" : 1"),
             "`dl-runtime` takes a whole number",
         ),
+        (&task("\"cpus\" : [], \"run\" : 1"), "1:32: no CPU is left"),
         ("{ \"task\" : { \"a\" : { \"run\" : 1 } } }", "unknown key `task`"),
     ];
     for (text, expected) in cases {
