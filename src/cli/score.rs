@@ -351,10 +351,10 @@ fn command(
     let pid = running.pid();
     telemetry.board.with(|session| session.watch(pid));
     let until_ns = period_ns.map(|period_ns| clock::monotonic_ns().saturating_add(period_ns));
-    let mut is_told = false;
+    let mut has_warned = false;
     loop {
-        if !is_told && signal::is_asked_to_end() {
-            is_told = true;
+        if !has_warned && signal::is_asked_to_end() {
+            has_warned = true;
             terminal::message(
                 "waiting for the end of the command; a second signal ends this program and keeps nothing",
             );
