@@ -31,7 +31,7 @@ pub fn read(path: &Path) -> Result<Trace, Failure> {
     }
     if gaps > 0 {
         terminal::message(&format!(
-            "note: a few events of the trace are missing: switches that do not fit the one before on their CPU: {gaps}"
+            "note: a few events of the trace are missing (switches that do not fit the one before on their CPU: {gaps})"
         ));
     }
     if !knows_interrupts {

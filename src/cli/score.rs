@@ -32,6 +32,8 @@ use crate::model::quoted;
 
 /// How often the session is polled and the command's end is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// A command that has not ended so long after Ctrl-C may ignore it.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Args)]
 pub struct ScoreArgs {
@@ -351,18 +353,22 @@ fn command(
     let pid = running.pid();
     telemetry.board.with(|session| session.watch(pid));
     let until_ns = period_ns.map(|period_ns| clock::monotonic_ns().saturating_add(period_ns));
-    let mut has_warned = false;
+    // Most commands end by the signal that asks this program to end.
+    let mut patience = Some(PATIENCE);
     loop {
-        if !has_warned && signal::is_asked_to_end() {
-            has_warned = true;
-            terminal::message(
-                "waiting for the end of the command; a second signal ends this program and keeps nothing",
-            );
-        }
         // Its last numbers are read before it is collected.
         if running.has_ended()? {
             telemetry.end();
             return Ok(running.wait()?);
+        }
+        if signal::is_asked_to_end() {
+            let has_left = |left: Duration| left.checked_sub(POLL_INTERVAL);
+            if patience.is_some_and(|left| has_left(left).is_none()) {
+                terminal::message(
+                    "waiting for the end of the command; a second signal ends this program at once",
+                );
+            }
+            patience = patience.and_then(has_left);
         }
         if until_ns.is_some_and(|until_ns| clock::monotonic_ns() >= until_ns) {
             telemetry.end();

@@ -28,11 +28,6 @@ static CHANGES: AtomicU32 = AtomicU32::new(0);
 /// Whether one of the signals came that [`catch_termination`] catches.
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
 
-/// Whether a signal asked this process to end since [`catch_termination`].
-pub fn is_asked_to_end() -> bool {
-    IS_ASKED.load(SeqCst)
-}
-
 /// The number of [`OpenWait`]s.
 static WAITS: AtomicU32 = AtomicU32::new(0);
 
@@ -60,7 +55,7 @@ pub struct OpenWait(());
 impl OpenWait {
     pub fn begin() -> Self {
         WAITS.fetch_add(1, SeqCst);
-        if IS_ASKED.load(SeqCst) {
+        if is_asked_to_end() {
             end_at_once();
         }
         OpenWait(())
@@ -101,6 +96,11 @@ pub fn catch_termination() -> io::Result<Arc<AtomicBool>> {
         unsafe { signal_hook::low_level::register(signal, ask) }?;
     }
     Ok(asked)
+}
+
+/// Whether one of these signals came, for who has no flag of [`catch_termination`].
+pub fn is_asked_to_end() -> bool {
+    IS_ASKED.load(SeqCst)
 }
 
 /// Whether a signal repeats the request of the one that came at `first_ns`, which is 0 until one has come.

@@ -11,10 +11,10 @@ pub const RECORD: &str =
     "sudo perf sched record -- sleep 10 && sudo perf sched script --show-lost-events > trace.txt";
 /// The priority of SCHED_DEADLINE, which is -1, as a recording has it.
 pub const DEADLINE_PRIO: u16 = u16::MAX;
-/// More switches of a thousand that do not fit together are of a trace with gaps.
+/// A trace has gaps if more of a thousand switches do not fit together.
 const MAX_GAPS_PER_MILLE: usize = 1;
-const RECORD_AGAIN: &str = "all threads on all CPUs, without a filter, and another recorder where it was so: sudo trace-cmd record -b 16384 \
-     -e sched_switch -e sched_waking -e sched_wakeup_new sleep 10 && trace-cmd report > trace.txt";
+const RECORD_AGAIN: &str = "record all threads of all CPUs, without a filter; if that was so, with another recorder: sudo trace-cmd \
+     record -b 16384 -e sched_switch -e sched_waking -e sched_wakeup_new sleep 10 && trace-cmd report > trace.txt";
 /// Nice 0.
 const USUAL_PRIO: u16 = 120;
 /// The kernel has no longer names of threads.
@@ -113,8 +113,8 @@ impl Seen {
         let is_wakeup = |event: &&TraceEvent| matches!(event.what, TraceWhat::Waking { .. });
         let wakeups = events.iter().filter(is_wakeup).count();
         let gaps = Gaps::count(&events);
-        if gaps.gaps * 1_000 > gaps.switches * MAX_GAPS_PER_MILLE {
-            return Err(CompatError::usage(gaps.text(), RECORD_AGAIN));
+        if let Some(refusal) = gaps.refusal() {
+            return Err(CompatError::usage(refusal, RECORD_AGAIN));
         }
         let missing = match (events.first(), events.last()) {
             (Some(_), _) if !has_waking => {
@@ -151,40 +151,45 @@ impl Seen {
 struct Gaps {
     switches: usize,
     gaps: usize,
-    /// The first of them, and the task that its CPU went to before.
-    first: Option<(TraceEvent, i32)>,
+    first: Option<Gap>,
+}
+
+struct Gap {
+    at_ns: u64,
+    cpu: u32,
+    /// The thread that the CPU leaves.
+    from: i32,
+    /// The thread that it went to before.
+    before: i32,
 }
 
 impl Gaps {
     fn count(events: &[TraceEvent]) -> Gaps {
         let mut gaps = Gaps::default();
         let mut running: BTreeMap<u32, i32> = BTreeMap::new();
-        for event in events {
-            let TraceWhat::Switch { from, to, .. } = event.what else { continue };
+        for &TraceEvent { at_ns, cpu, what } in events {
+            let TraceWhat::Switch { from, to, .. } = what else { continue };
             gaps.switches += 1;
-            let before = running.insert(event.cpu, to.tid);
+            let before = running.insert(cpu, to.tid);
             if let Some(before) = before.filter(|before| *before != from.tid) {
                 gaps.gaps += 1;
-                gaps.first.get_or_insert((*event, before));
+                gaps.first.get_or_insert(Gap { at_ns, cpu, from: from.tid, before });
             }
         }
         gaps
     }
 
-    fn text(&self) -> String {
-        let Gaps { switches, gaps, first } = self;
-        let first = first.map(|(event, before)| match event.what {
-            TraceWhat::Switch { from, .. } => {
-                let (seconds, ns) = (event.at_ns / 1_000_000_000, event.at_ns % 1_000_000_000);
-                let (cpu, from) = (event.cpu, from.tid);
-                format!(": at {seconds}.{ns:09} CPU {cpu} leaves thread {from}, and had gone to thread {before}")
-            }
-            _ => String::new(),
-        });
-        format!(
-            "events are missing: {gaps} of {switches} switches do not fit the one before on their CPU{}",
-            first.unwrap_or_default()
-        )
+    /// Why the trace is refused, where it has too many.
+    fn refusal(&self) -> Option<String> {
+        let Gap { at_ns, cpu, from, before } = self.first.as_ref()?;
+        let Gaps { switches, gaps, .. } = self;
+        let (seconds, ns) = (at_ns / 1_000_000_000, at_ns % 1_000_000_000);
+        (gaps * 1_000 > switches * MAX_GAPS_PER_MILLE).then(|| {
+            format!(
+                "events are missing: {gaps} of {switches} switches do not fit the one before on their CPU; at \
+                 {seconds}.{ns:09} CPU {cpu} leaves thread {from}, and had gone to thread {before}"
+            )
+        })
     }
 }
 

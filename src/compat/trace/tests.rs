@@ -121,7 +121,7 @@ fn a_trace_whose_switches_do_not_fit_together_is_refused() {
         PERF.to_string() + &pairs.collect::<String>() + &other + &switch(900_001, 30, 0)
     };
     let error = read(trace(10).as_bytes()).unwrap_err();
-    let expected = "1 of 14 switches do not fit the one before on their CPU: at 11.900001000 CPU 0 leaves thread 30, \
+    let expected = "1 of 14 switches do not fit the one before on their CPU; at 11.900001000 CPU 0 leaves thread 30, \
                     and had gone to thread 20";
     assert!(error.message.ends_with(expected), "{error}");
     assert!(error.hint.contains("all CPUs"), "{error}");

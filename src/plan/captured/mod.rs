@@ -200,7 +200,7 @@ impl Scene {
                     profile: Profile::read(&self.threads, at, name, wall_ns),
                     kept: self.kept(at),
                     paused: match rests_ns[at] {
-                        None if !self.waits_for_others(at, window) => {
+                        None if !self.keeps_pause(at, window) => {
                             self.pause_ns(at) as f64 / wall_ns as f64
                         }
                         _ => 0.0,

@@ -63,8 +63,8 @@ impl Scene {
         self.wall_ns() - self.threads.there_ns(role, self.to_ns).min(self.wall_ns())
     }
 
-    /// Whether a role pauses in the replay as those pause who wake it.
-    pub(super) fn waits_for_others(&self, role: usize, window: (u64, u64)) -> bool {
+    /// Whether a role pauses in its replay, too: it rests, or waits for others that do.
+    pub(super) fn keeps_pause(&self, role: usize, window: (u64, u64)) -> bool {
         window == (self.from_ns, self.to_ns) && self.threads.timer_ns(role).is_none()
     }
 }

@@ -693,29 +693,35 @@ fn a_thread_that_works_from_its_birth_to_its_end_is_a_role_among_namesakes_that_
     assert!((0.72..0.75).contains(&kept), "{kept}: {}", captured.text);
 }
 
-/// Two threads wake each other, so often a second, until so much of the time is over.
-fn loop_until(until_us: u64, period_us: u64) -> Captured {
-    let mut events = vec![(0, switch(0, Left::Runnable, 1))];
-    for at_us in (period_us / 2..until_us).step_by(period_us as usize) {
-        events.extend([
-            (at_us, waking(Waker::Task(1), 2)),
-            (at_us + 1, switch(1, Left::Sleeping, 2)),
-            (at_us + period_us / 2, waking(Waker::Task(2), 1)),
-            (at_us + period_us / 2 + 1, switch(2, Left::Sleeping, 1)),
-        ]);
+/// Two threads each wake each other once in a period, until so much of the time is over. Each thread has its name.
+fn loop_until(until_us: u64, period_us: u64, names: &[&str]) -> Captured {
+    let tids: Vec<i32> = (1..).take(names.len()).collect();
+    let mut events = Vec::new();
+    for pair in tids.chunks(2) {
+        let (one, other) = (pair[0], pair[1]);
+        events.push((0, switch(0, Left::Runnable, one)));
+        for at_us in (period_us / 2..until_us).step_by(period_us as usize) {
+            events.extend([
+                (at_us, waking(Waker::Task(one), other)),
+                (at_us + 1, switch(one, Left::Sleeping, other)),
+                (at_us + period_us / 2, waking(Waker::Task(other), one)),
+                (at_us + period_us / 2 + 1, switch(other, Left::Sleeping, one)),
+            ]);
+        }
+        events.push((until_us, switch(one, Left::Dead, 0)));
     }
-    events.push((until_us, switch(1, Left::Dead, 0)));
-    let tasks = [traced(1, "app", "one"), traced(2, "app", "other")];
+    events.sort_by_key(|(at_us, _)| *at_us);
+    let tasks: Vec<TracedTask> =
+        tids.iter().zip(names).map(|(tid, name)| traced(*tid, "app", name)).collect();
     capture(&trace(&events), &tasks, true).unwrap()
 }
 
 #[test]
 fn one_of_those_who_wake_each_other_rests_where_they_paused() {
     let rests = |captured: &Captured| {
-        let parts = sets_by_part(&captured.text).into_iter().map(|(count, parts, order)| {
+        let parts = sets_by_part(&captured.text).into_iter().map(|(_, parts, order)| {
             let rests =
                 |part: &&String| parts[*part].len() == 1 && parts[*part][0].starts_with("sleep ");
-            assert_eq!(count, 1);
             order.iter().filter(rests).map(|part| parts[part][0].clone()).collect::<Vec<_>>()
         });
         parts.flatten().collect::<Vec<_>>()
@@ -723,14 +729,19 @@ fn one_of_those_who_wake_each_other_rests_where_they_paused() {
     let paused = |captured: &Captured| {
         captured.roles.iter().map(|role| (100.0 * role.paused).round()).collect::<Vec<_>>()
     };
-    let whole = loop_until(1_000_000, 2_000);
-    assert_eq!((rests(&whole), paused(&whole)), (vec![], vec![0.0, 0.0]));
-    let part = loop_until(300_000, 2_000);
-    assert_eq!((rests(&part), paused(&part)), (vec!["sleep 700ms".to_string()], vec![0.0, 0.0]));
-    assert!((0..9).all(|seed| replays(&part.text, seed)), "{}", part.text);
+    let whole = loop_until(1_000_000, 2_000, &["a", "b"]);
+    assert_eq!((rests(&whole), paused(&whole)), (vec![], vec![0.0; 2]));
+    let rest = "sleep 700ms".to_string();
+    let cases = [(&["a", "b"][..], 1), (&["a", "b", "c", "d"], 2), (&["a", "a"], 2)];
+    for (names, expected) in cases {
+        let part = loop_until(300_000, 2_000, names);
+        assert_eq!(rests(&part), vec![rest.clone(); expected], "{names:?}: {}", part.text);
+        assert_eq!(paused(&part), vec![0.0; part.roles.len()], "{names:?}");
+        assert!((0..9).all(|seed| replays(&part.text, seed)), "{names:?}: {}", part.text);
+    }
     // The order of more than 60,000 passes has a part of the time, and no rest.
-    let many = loop_until(700_000, 8);
-    assert_eq!((rests(&many), paused(&many)), (vec![], vec![30.0, 30.0]));
+    let many = loop_until(700_000, 8, &["a", "b"]);
+    assert_eq!((rests(&many), paused(&many)), (vec![], vec![30.0; 2]));
 }
 
 /// Thread 3 is the namesake of thread 1, and wakes nobody.
