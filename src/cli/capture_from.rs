@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::compat::trace::{self, ForeignTrace};
 use crate::model::{Trace, TracedTask, clean, clean_path, mistyped, quoted};
-use crate::report::numbers::counted;
+use crate::report::numbers::{counted, percent};
 use crate::session::SessionError;
 use crate::sys::{input, remedy};
 
@@ -29,9 +29,10 @@ pub fn read(path: &Path) -> Result<Trace, Failure> {
             "note: the file ends within a line or a packet, which is left out: is it complete?",
         );
     }
-    if gaps > 0 {
+    if gaps > 0.0 {
         terminal::message(&format!(
-            "note: a few events of the trace are missing (switches that do not fit the one before on their CPU: {gaps})"
+            "note: events of the trace are missing: {} of its switches do not fit the one before on their CPU",
+            percent(gaps)
         ));
     }
     if !knows_interrupts {

@@ -11,8 +11,8 @@ pub const RECORD: &str =
     "sudo perf sched record -- sleep 10 && sudo perf sched script --show-lost-events > trace.txt";
 /// The priority of SCHED_DEADLINE, which is -1, as a recording has it.
 pub const DEADLINE_PRIO: u16 = u16::MAX;
-/// A trace has gaps if more of a thousand switches do not fit together.
-const MAX_GAPS_PER_MILLE: usize = 1;
+/// A trace is of no use if a larger part of the switches do not fit together. Some machines hide a few.
+const MAX_GAPS: f64 = 0.05;
 const RECORD_AGAIN: &str = "record all threads of all CPUs, without a filter; if that was so, with another recorder: sudo trace-cmd \
      record -b 16384 -e sched_switch -e sched_waking -e sched_wakeup_new sleep 10 && trace-cmd report > trace.txt";
 /// Nice 0.
@@ -60,8 +60,8 @@ pub struct ForeignTrace {
     pub is_cut_off: bool,
     /// Whether a task was of SCHED_DEADLINE.
     pub has_deadline: bool,
-    /// Switches that leave another task than the one that their CPU went to before.
-    pub gaps: usize,
+    /// The part of the switches that leave another task than the one that their CPU went to before.
+    pub gaps: f64,
 }
 
 #[derive(Default)]
@@ -131,7 +131,7 @@ impl Seen {
                 let (running, tasks) = (running(&events, &prios), with_processes(tasks));
                 let has_deadline = events.iter().any(is_of_deadline);
                 let trace = Trace { from_ns, to_ns, tasks, running, events, ..Trace::default() };
-                let gaps = gaps.gaps;
+                let gaps = gaps.part();
                 return Ok(ForeignTrace {
                     trace,
                     knows_interrupts,
@@ -179,12 +179,16 @@ impl Gaps {
         gaps
     }
 
+    fn part(&self) -> f64 {
+        self.gaps as f64 / self.switches.max(1) as f64
+    }
+
     /// Why the trace is refused, where it has too many.
     fn refusal(&self) -> Option<String> {
         let Gap { at_ns, cpu, from, before } = self.first.as_ref()?;
         let Gaps { switches, gaps, .. } = self;
         let (seconds, ns) = (at_ns / 1_000_000_000, at_ns % 1_000_000_000);
-        (gaps * 1_000 > switches * MAX_GAPS_PER_MILLE).then(|| {
+        (self.part() > MAX_GAPS).then(|| {
             format!(
                 "events are missing: {gaps} of {switches} switches do not fit the one before on their CPU; at \
                  {seconds}.{ns:09} CPU {cpu} leaves thread {from}, and had gone to thread {before}"

@@ -125,10 +125,10 @@ fn a_trace_whose_switches_do_not_fit_together_is_refused() {
                     and had gone to thread 20";
     assert!(error.message.ends_with(expected), "{error}");
     assert!(error.hint.contains("all CPUs"), "{error}");
-    let few = text(&trace(996));
-    assert_eq!((few.gaps, few.trace.events.len()), (1, 1_002));
-    assert!(read(trace(994).as_bytes()).is_err(), "one of 998");
-    assert_eq!(text(PERF).gaps, 0);
+    let few = text(&trace(16));
+    assert_eq!((few.gaps, few.trace.events.len()), (0.05, 22));
+    assert!(read(trace(14).as_bytes()).is_err(), "one of 18");
+    assert_eq!(text(PERF).gaps, 0.0);
 }
 
 #[test]
