@@ -18,9 +18,19 @@ fn traced(tid: i32, process: &str, name: &str) -> TracedTask {
     TracedTask { tid, pid: tid, name, process, kernel_thread: false }
 }
 
-/// Events of one CPU, each at its time in microseconds.
+/// Events at their times in microseconds. Whoever comes while the other CPUs have a thread runs on the next one.
 fn trace(events: &[(u64, TraceWhat)]) -> Trace {
-    let event = |&(at_us, what)| TraceEvent { at_ns: at_us * 1_000, cpu: 0, what };
+    let mut on_cpu: Vec<i32> = Vec::new();
+    let event = |&(at_us, what): &(u64, TraceWhat)| {
+        let mut cpu = 0;
+        if let TraceWhat::Switch { from, to, .. } = what {
+            let is_there = |tid: &i32| *tid == from.tid;
+            cpu = on_cpu.iter().position(is_there).unwrap_or(on_cpu.len());
+            on_cpu.resize(on_cpu.len().max(cpu + 1), 0);
+            on_cpu[cpu] = to.tid;
+        }
+        TraceEvent { at_ns: at_us * 1_000, cpu: cpu as u32, what }
+    };
     let events = events.iter().map(event).collect();
     Trace { from_ns: 0, to_ns: ENDS_NS, events, ..Trace::default() }
 }
@@ -94,6 +104,24 @@ fn work_is_kept_and_waits_for_a_cpu_are_not() {
     assert_eq!(sets[1].1[2..], ["burn 1ms", "post app", "burn 1ms"], "{}", captured.text);
     assert!(sets[1].1[1].starts_with("sleep "), "{}", captured.text);
     assert_eq!(sets[1].2, "a*99");
+}
+
+/// A recorder lost the switch with which thread 1 slept.
+#[test]
+fn a_thread_whose_end_is_missing_works_no_longer_than_it_was_seen() {
+    let tasks = [traced(1, "app", "timer"), traced(2, "app", "app")];
+    for lost in [50, 99] {
+        let mut trace = pair();
+        let sleeps = |event: &TraceEvent| matches!(event.what, TraceWhat::Switch { from, .. } if from.tid == 1);
+        let at = trace.events.iter().enumerate().filter(|(_, event)| sleeps(event)).nth(lost);
+        trace.events.remove(at.unwrap().0);
+        let captured = capture(&trace, &tasks, true).unwrap();
+        let timer = &captured.roles[1].profile;
+        // Half of the work was seen, until it woke thread 2.
+        assert_eq!((timer.cpus, timer.wakeups_per_s), (0.199, 100.0), "{lost}");
+        assert_eq!(timer.bursts_ns, [2 * MS; 99]);
+        assert_eq!(captured.roles[0].profile.wakeups_per_s, 100.0);
+    }
 }
 
 #[test]
@@ -748,7 +776,7 @@ fn one_of_those_who_wake_each_other_rests_where_they_paused() {
 #[test]
 fn busy_threads_of_which_one_wakes_others_are_two_roles() {
     let mut trace = never_slept(switch(9, Left::Sleeping, 0), Left::Preempted);
-    trace.events.insert(0, TraceEvent { at_ns: 0, cpu: 1, what: switch(0, Left::Runnable, 3) });
+    trace.events.insert(0, TraceEvent { at_ns: 0, cpu: 9, what: switch(0, Left::Runnable, 3) });
     let tasks = [traced(1, "app", "busy"), traced(2, "app", "cons"), traced(3, "app", "busy")];
     let captured = capture(&trace, &tasks, true).unwrap();
     let sets = sets(&captured.text);

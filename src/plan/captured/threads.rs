@@ -75,6 +75,8 @@ pub struct Thread {
     is_awake: bool,
     asleep_since_ns: Option<u64>,
     runs_since_ns: Option<u64>,
+    /// Where it ran last.
+    cpu: u32,
     piece: Option<usize>,
     /// A wakeup that came while it ran.
     early: Option<Wakeup>,
@@ -157,6 +159,8 @@ pub struct Threads {
     /// Stretches that are to be cut if they are long, with their work.
     to_cut: Vec<(Place, u64, u64)>,
     cut: BTreeSet<Place>,
+    /// The thread that each CPU went to last.
+    on_cpu: BTreeMap<u32, i32>,
     /// How long pieces of a thread are that does not sleep.
     piece_ns: u64,
     /// Pieces that begin with a message that woke nobody, each with the one before it.
@@ -174,15 +178,15 @@ impl Threads {
         let by_tid = roles.iter().map(thread).collect();
         let mut threads = Threads { by_tid, cut, piece_ns, ..Threads::default() };
         for running in &trace.running {
-            threads.come(running.task.tid, running.prio, trace.from_ns);
+            threads.come(running.cpu, running.task.tid, running.prio, trace.from_ns);
         }
         let mut messages = Messages::new(trace);
         for event in &trace.events {
             messages.until(event.at_ns, &mut threads);
             match event.what {
                 TraceWhat::Switch { from, left, to, prio } => {
-                    threads.leave(from.tid, left, event.at_ns);
-                    threads.come(to.tid, prio, event.at_ns);
+                    threads.leave(event.cpu, from.tid, left, event.at_ns);
+                    threads.come(event.cpu, to.tid, prio, event.at_ns);
                 }
                 TraceWhat::Waking { by, task, is_sync, .. } => {
                     threads.wake(by, task.tid, is_sync, event.at_ns);
@@ -299,9 +303,11 @@ impl Threads {
     }
 
     /// The thread gets a CPU.
-    fn come(&mut self, tid: i32, prio: u16, at_ns: u64) {
+    fn come(&mut self, cpu: u32, tid: i32, prio: u16, at_ns: u64) {
+        self.on_cpu.insert(cpu, tid);
+        self.lose(tid);
         let Some(thread) = self.by_tid.get_mut(&tid) else { return };
-        thread.prio = prio;
+        (thread.prio, thread.cpu) = (prio, cpu);
         thread.first_ns.get_or_insert(at_ns);
         thread.runs_since_ns = Some(at_ns);
         if thread.asleep_since_ns.is_some() {
@@ -315,7 +321,13 @@ impl Threads {
         }
     }
 
-    fn leave(&mut self, tid: i32, left: Left, at_ns: u64) {
+    fn leave(&mut self, cpu: u32, tid: i32, left: Left, at_ns: u64) {
+        let before = self.on_cpu.get(&cpu).copied().filter(|before| *before != tid);
+        if let Some(before) = before
+            && self.by_tid.get(&before).is_some_and(|thread| thread.cpu == cpu)
+        {
+            self.lose(before);
+        }
         let Some(thread) = self.by_tid.get_mut(&tid) else { return };
         thread.first_ns.get_or_insert(at_ns);
         thread.switches += 1;
@@ -339,6 +351,17 @@ impl Threads {
             }
         }
         self.end_stretch(tid, true);
+    }
+
+    /// The thread no longer runs where it was last seen to, but when it left, and how, is not in the trace: that work
+    /// is not known, and it may have slept since.
+    fn lose(&mut self, tid: i32) {
+        let Some(thread) = self.by_tid.get_mut(&tid) else { return };
+        if thread.runs_since_ns.take().is_none() {
+            return;
+        }
+        (thread.piece, thread.early, thread.is_awake) = (None, None, false);
+        self.end_stretch(tid, false);
     }
 
     fn wake(&mut self, by: Waker, tid: i32, is_sync: bool, at_ns: u64) {
