@@ -644,18 +644,16 @@ fn in_order(mut here: Vec<(u64, usize, Sort)>) -> Vec<Sort> {
 /// A name for a set that no other one has, and that a thread can have.
 fn role_name(process: &str, name: &str, taken: &[String]) -> String {
     let whole = if process == name { name.to_string() } else { format!("{process}-{name}") };
-    let plain = |whole: &str| -> String {
-        let word = |c: char| if workload::is_step_name(&c.to_string()) { c } else { '_' };
-        whole.trim_start_matches('-').chars().map(word).take(MAX_NAME).collect()
-    };
-    let plain_name = [plain(&whole), plain(name)].into_iter().find(|plain| !taken.contains(plain));
-    let first = plain_name.filter(|plain| !plain.is_empty());
+    // The beginning of a long one may say little of the thread.
+    let base = if whole.chars().count() > MAX_NAME { name } else { &whole };
+    let word = |c: char| if workload::is_step_name(&c.to_string()) { c } else { '_' };
+    let plain: String = base.trim_start_matches('-').chars().map(word).take(MAX_NAME).collect();
+    let plain = if plain.is_empty() { "role".to_string() } else { plain };
     let numbered = (2..).map(|number| {
         let end = format!("-{number}");
-        let begin: String = plain(name).chars().take(MAX_NAME - end.len()).collect();
-        if begin.is_empty() { format!("role{end}") } else { begin + &end }
+        plain.chars().take(MAX_NAME - end.len()).collect::<String>() + &end
     });
-    let mut names = first.into_iter().chain(numbered);
+    let mut names = std::iter::once(plain.clone()).chain(numbered);
     names.find(|name| !taken.contains(name)).unwrap_or_default()
 }
 

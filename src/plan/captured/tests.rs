@@ -1134,3 +1134,23 @@ fn a_fitted_plan_says_so_and_has_that_part_of_the_work() {
     assert!(captured.text.contains(comment), "{}", captured.text);
     assert_eq!(sets(&captured.text)[0].1[2], "burn 2.25ms");
 }
+
+#[test]
+fn roles_have_the_name_of_their_process_where_a_thread_can_have_both() {
+    let mut names: Vec<String> = Vec::new();
+    let roles = [
+        ("app", "pool"),
+        ("app", "pool"),
+        ("app", "app"),
+        ("postgres", "checkpointer"),
+        ("postgres", "checkpointer"),
+        ("--", "--"),
+        ("", ""),
+    ];
+    for (process, name) in roles {
+        names.push(role_name(process, name, &names));
+    }
+    let expected =
+        ["app-pool", "app-pool-2", "app", "checkpointer", "checkpointer-2", "role", "role-2"];
+    assert_eq!(names, expected);
+}
