@@ -8,14 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use clap::Args;
 
-use crate::model::{CpuSet, Score, TaskScore, Trace, TracedTask, Watched};
+use crate::model::{Score, TaskScore, Trace, TracedTask, Watched};
 use crate::plan::{self, Asked, Captured, Fit, Settings};
 use crate::report::clean;
 use crate::report::numbers::counted;
 use crate::report::score::cost;
 use crate::session::SessionError;
 use crate::sys::replace::{self, NewFile};
-use crate::sys::sched::{self, Policy};
 use crate::sys::{Host, load};
 
 use super::capture_record::{Recorded, interrupted, record};
@@ -23,6 +22,8 @@ use super::signals::catch_termination;
 use super::{Failure, capture_check, capture_from, score, terminal};
 use crate::model::{clean_path, quoted};
 
+/// A name of a thread has no more bytes.
+const MAX_NAME: usize = 15;
 const MAX_THREADS: usize = 10_000;
 /// A shorter recording has little but its own begin and end.
 const MIN_PERIOD: &str = "10ms";
@@ -156,8 +157,14 @@ impl Meant<'_> {
         let cgroup = cgroup.transpose()?;
         let is_there = |name: &&String| threads_of_all(&host).any(|comm| comm == **name);
         if let Some(gone) = args.comm.iter().find(|name| !is_there(name)) {
-            let text = format!("there is no thread with the name {}", clean(gone));
-            return Err(Failure::usage(text, "ps -eLo comm | sort -u"));
+            let text = format!("there is no thread with the name `{}`", clean(gone));
+            let short: String = gone.chars().take(MAX_NAME).collect();
+            let hint = if short == *gone {
+                "ps -eLo comm | sort -u".to_string()
+            } else {
+                format!("names have at most {} bytes: --comm {}", short.len(), quoted(&short))
+            };
+            return Err(Failure::usage(text, hint));
         }
         Ok(Meant { args, watched, cgroup })
     }
@@ -278,7 +285,8 @@ impl CaptureArgs {
                 profile.switches_per_s
             ));
         }
-        let all: f64 = captured.roles.iter().map(|role| role.profile.cpus).sum();
+        let all = captured.roles.iter().map(|role| role.profile.cpus).sum::<f64>()
+            + captured.left_out_cpus;
         let is_much = |cpus: f64| cpus >= all * MIN_MISSING;
         let lacks = |kept: f64, cpus: f64| kept < plan::MIN_KEPT && is_much(cpus * (1.0 - kept));
         for role in captured.roles.iter().filter(|role| lacks(role.kept, role.profile.cpus)) {
@@ -287,6 +295,13 @@ impl CaptureArgs {
                  did once, from their birth on. A longer --for sees more of them",
                 100.0 * (1.0 - role.kept),
                 role.profile.name
+            ));
+        }
+        if is_much(captured.left_out_cpus) {
+            terminal::message(&format!(
+                "missing: {:.0} % of all CPU time, that of threads without a role: too little was seen of them, or there are \
+                 more kinds than a plan has sets. --comm NAME captures some",
+                100.0 * captured.left_out_cpus / all
             ));
         }
         say_paused(captured);
@@ -332,13 +347,10 @@ struct Source {
 impl Source {
     fn recorded(
         meant: &Meant,
-        Recorded { trace, score }: Recorded,
+        Recorded { trace, score, settings }: Recorded,
         period_ns: u64,
     ) -> Result<Source, Failure> {
         let tasks: Vec<&TaskScore> = meant.tasks(&score).collect();
-        let usual = usual();
-        let settings = tasks.iter().filter(|task| !task.ended);
-        let settings = settings.map(|task| (task.tid, settings_of(task.tid, &usual))).collect();
         let gone = meant.cgroup.as_deref().filter(|path| score::known_cgroup(path, "").is_err());
         let unseen = match meant.watched {
             Watched::Command(_) => "nothing was seen of the command: it ended at once",
@@ -384,23 +396,6 @@ fn traced(task: &TaskScore) -> TracedTask {
     TracedTask { tid, pid, name, process, kernel_thread }
 }
 
-/// The settings of a thread that was not set otherwise.
-fn usual() -> (Option<u64>, Option<CpuSet>) {
-    (sched::attr(0).ok().map(|attr| attr.runtime_ns), sched::affinity(0).ok())
-}
-
-fn settings_of(tid: i32, (slice_ns, cpus): &(Option<u64>, Option<CpuSet>)) -> Settings {
-    let Ok(attr) = sched::attr(tid) else { return Settings::default() };
-    let policy = Policy::from_number(attr.policy);
-    let is_other = policy == Some(Policy::Other);
-    let has_slice = policy.is_some_and(Policy::is_fair) && Some(attr.runtime_ns) != *slice_ns;
-    Settings {
-        policy: policy.filter(|of| !is_other && *of != Policy::Deadline).map(Policy::word),
-        slice_ns: Some(attr.runtime_ns).filter(|ns| has_slice && *ns > 0),
-        affinity: sched::affinity(tid).ok().filter(|own| Some(own) != cpus.as_ref()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::FromArgMatches;
@@ -414,7 +409,7 @@ mod tests {
         let command = CaptureArgs::augment_args(clap::Command::new("capture"));
         let words = ["capture", "-o", path.to_str().unwrap()];
         let args = CaptureArgs::from_arg_matches(&command.get_matches_from(words)).unwrap();
-        let captured = Captured { text: "own".to_string(), roles: Vec::new(), window_ns: 0 };
+        let captured = Captured { text: "own".to_string(), ..Captured::default() };
         for (other, is_new) in [(None, true), (Some(""), false), (Some("other"), false)] {
             let file = args.file().unwrap();
             other.into_iter().for_each(|text| fs::write(&path, text).unwrap());

@@ -128,7 +128,7 @@ fn compare(
     asked: &AtomicBool,
 ) -> Result<Vec<Likeness>, Failure> {
     let folder = scratch::Folder::new(None)?;
-    let Recorded { trace, score } = replay(path, folder.path(), replay_ns, asked)?;
+    let Recorded { trace, score, .. } = replay(path, folder.path(), replay_ns, asked)?;
     let named = |name: &String| captured.roles.iter().any(|role| role.profile.name == *name);
     // Workers are threads of the runner, and never its first one.
     let tasks = score.tasks.iter().filter(|task| task.tid != task.pid && named(&task.name));
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_check_that_is_to_end_runs_no_replay_and_says_what_is_there() {
-        let captured = Captured { text: String::new(), roles: Vec::new(), window_ns: 1 };
+        let captured = Captured { window_ns: 1, ..Captured::default() };
         let writes = std::cell::Cell::new(0);
         let write = |_: &Path, _: &[Fit]| {
             writes.set(writes.get() + 1);

@@ -59,7 +59,12 @@ pub fn chosen(trace: &Trace, names: &[String], path: &Path) -> Result<Vec<Traced
         let text = format!("the trace has no thread with the name {}", clean(gone));
         return Err(Failure::usage(text, other_name(gone, &known, path)));
     }
-    Ok(trace.tasks.iter().filter(is_chosen).cloned().collect())
+    let chosen: Vec<TracedTask> = trace.tasks.iter().filter(is_chosen).cloned().collect();
+    if chosen.is_empty() && !known.is_empty() {
+        let text = "all threads of the trace are the kernel's, which are left out unless --comm names them";
+        return Err(Failure::usage(text, other_name("", &known, path)));
+    }
+    Ok(chosen)
 }
 
 /// The command with a name that the trace has: the one that was meant, or the first of all.

@@ -1,10 +1,13 @@
 //! The recording of `schedlab capture`: every switch and wakeup of some seconds, or why there is none.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use crate::model::{Score, Trace, Watched};
+use crate::model::{CpuSet, Score, Trace, Watched};
+use crate::plan::Settings;
 use crate::probe::sched::{Level, SessionConfig};
 use crate::report::clean;
+use crate::sys::sched::{self, Policy};
 
 use super::score::{self, Ended, Telemetry};
 use super::{Failure, score_cost};
@@ -24,6 +27,8 @@ pub const INTERRUPTED: u8 = 130;
 pub struct Recorded {
     pub trace: Trace,
     pub score: Score,
+    /// How the threads are set that are there at its end.
+    pub settings: BTreeMap<i32, Settings>,
 }
 
 pub fn interrupted(text: &str) -> Failure {
@@ -57,6 +62,11 @@ pub fn record(
     let lost_tasks = telemetry.board.counted.lost_tasks;
     // A plan has no load balancing in it.
     let mut score = telemetry.board.without_domains().score(watched.clone());
+    // A command that goes on may end them.
+    let usual = usual();
+    let there = score.tasks.iter().filter(|task| !task.ended && !task.kernel_thread);
+    let settings = there.map(|task| (task.tid, settings_of(task.tid, &usual))).collect();
+    let ended = ended.wait()?;
     let Some(trace) = trace else { return Err(no_source(&score)) };
     check(&score)?;
     score.cost = score_cost::of_score(&score, Level::Events);
@@ -76,7 +86,7 @@ pub fn record(
     if lost_tasks as f64 > MAX_LOST * score.tasks.len() as f64 {
         return Err(no_room(lost_tasks, score.tasks.len() as u64, config.max_tasks));
     }
-    Ok((Recorded { trace, score }, ended))
+    Ok((Recorded { trace, score, settings }, ended))
 }
 
 /// Tasks that nothing is known of: too many, or the kernel refused room for them.
@@ -109,6 +119,23 @@ pub fn part_of(trace: Trace, from_ns: u64, to_ns: u64) -> Trace {
     events.retain(|event| (from_ns..to_ns).contains(&event.at_ns));
     messages.retain(|message| (from_ns..to_ns).contains(&message.received_ns));
     Trace { from_ns, to_ns, events, messages, running: Vec::new(), ..trace }
+}
+
+/// The settings of a thread that was not set otherwise.
+fn usual() -> (Option<u64>, Option<CpuSet>) {
+    (sched::attr(0).ok().map(|attr| attr.runtime_ns), sched::affinity(0).ok())
+}
+
+fn settings_of(tid: i32, (slice_ns, cpus): &(Option<u64>, Option<CpuSet>)) -> Settings {
+    let Ok(attr) = sched::attr(tid) else { return Settings::default() };
+    let policy = Policy::from_number(attr.policy);
+    let is_other = policy == Some(Policy::Other);
+    let has_slice = policy.is_some_and(Policy::is_fair) && Some(attr.runtime_ns) != *slice_ns;
+    Settings {
+        policy: policy.filter(|of| !is_other && *of != Policy::Deadline).map(Policy::word),
+        slice_ns: Some(attr.runtime_ns).filter(|ns| has_slice && *ns > 0),
+        affinity: sched::affinity(tid).ok().filter(|own| Some(own) != cpus.as_ref()),
+    }
 }
 
 #[cfg(test)]

@@ -130,7 +130,7 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
         let json = args.format == Format::Json;
         telemetry.intervals = Some(Intervals::new(every_ns, json, is_all, out));
     }
-    let ended = count(&watched, period_ns, &mut telemetry)?;
+    let ended = count(&watched, period_ns, &mut telemetry)?.wait()?;
     let traced = trace.map_or(Ok(()), |file| telemetry.write_trace(file));
     let mut score = telemetry.board.score(watched);
     score.cost = score_cost::of_score(&score, level);
@@ -204,7 +204,7 @@ pub fn count(
     telemetry: &mut Telemetry,
 ) -> Result<Ended, Failure> {
     Ok(match watched {
-        Watched::Command(words) => Ended::Command(command(words, period_ns, telemetry)?),
+        Watched::Command(words) => command(words, period_ns, telemetry)?,
         Watched::Processes(pids) => {
             telemetry.board.with(|session| sched::watch_families(session, pids));
             let any = || pids.iter().any(|pid| load::is_alive(*pid));
@@ -308,9 +308,18 @@ impl Telemetry {
 pub enum Ended {
     Watched,
     Command(ExitStatus),
+    /// The time is over, and the command goes on.
+    Running(Foreground, Option<CommandEntry>),
 }
 
 impl Ended {
+    /// Waits for a command that goes on.
+    pub fn wait(self) -> io::Result<Ended> {
+        let Ended::Running(mut running, _known) = self else { return Ok(self) };
+        terminal::message("the time of --for is over: waiting for the end of the command");
+        Ok(Ended::Command(running.wait()?))
+    }
+
     /// The end of the whole: of a command its exit code, whatever could be counted; but a command that
     /// succeeded does not hide that the scoreboard could not be written.
     pub fn then(
@@ -339,14 +348,14 @@ pub fn not_started(command: &str, error: &io::Error) -> Failure {
     Failure::Command { code, why: Some(Box::new(why)) }
 }
 
-/// Runs a command to its end.
+/// Runs a command to its end, or for the time.
 fn command(
     words: &[String],
     period_ns: Option<u64>,
     telemetry: &mut Telemetry,
-) -> Result<ExitStatus, Failure> {
+) -> Result<Ended, Failure> {
     // Where there is no folder for it, only the command itself ends with us.
-    let _known = sys::state_dir().ok().and_then(|state| CommandEntry::begin(&state).ok());
+    let known = sys::state_dir().ok().and_then(|state| CommandEntry::begin(&state).ok());
     telemetry.board.with(|session| session.watch_children());
     telemetry.begin();
     let mut running = Foreground::start(words).map_err(|error| not_started(&words[0], &error))?;
@@ -359,7 +368,7 @@ fn command(
         // Its last numbers are read before it is collected.
         if running.has_ended()? {
             telemetry.end();
-            return Ok(running.wait()?);
+            return Ok(Ended::Command(running.wait()?));
         }
         if signal::is_asked_to_end() {
             let has_left = |left: Duration| left.checked_sub(POLL_INTERVAL);
@@ -372,8 +381,7 @@ fn command(
         }
         if until_ns.is_some_and(|until_ns| clock::monotonic_ns() >= until_ns) {
             telemetry.end();
-            terminal::message("the time of --for is over: waiting for the end of the command");
-            return Ok(running.wait()?);
+            return Ok(Ended::Running(running, known));
         }
         std::thread::sleep(POLL_INTERVAL);
         telemetry.poll();

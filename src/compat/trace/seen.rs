@@ -142,7 +142,9 @@ impl Seen {
             }
             _ => "the file has no sched_switch in it",
         };
-        Err(CompatError::usage(missing, RECORD))
+        let end =
+            if is_cut_off { "; it ends within a line or a packet, which is left out" } else { "" };
+        Err(CompatError::usage(format!("{missing}{end}"), RECORD))
     }
 }
 

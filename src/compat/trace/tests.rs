@@ -213,11 +213,15 @@ fn what_is_not_a_whole_trace_is_refused() {
     let mut born: Vec<&str> = born.lines().collect();
     // By their times, which stand behind the CPU.
     born.sort_by_key(|line| line.split_once(']').map(|(_, time)| time));
-    let cases: [(String, &str); 15] = [
+    let cases: [(String, &str); 16] = [
         (String::new(), "no sched_switch in it"),
         ("hello\n\u{1b}[2J\n".into(), "no sched_switch in it"),
         ("a\0b".into(), "neither text nor a trace of Perfetto"),
         (only("sched_switch"), "no wakeups (sched_waking)"),
+        (
+            only("sched_switch") + " a 1 [000]",
+            "sched_waking), so it does not show who wakes whom; it ends within",
+        ),
         (only("sched_waking"), "no switches (sched_switch)"),
         (born.join("\n") + "\n", "no wakeups (sched_waking)"),
         (PERF.replace("10.000620", "90000.000620"), "longer than 24 h"),
@@ -393,5 +397,18 @@ fn files_that_are_no_whole_trace_of_perfetto_are_refused() {
     for (bytes, expected) in cases {
         let wrong = read(&bytes).unwrap_err().text(Whose::User);
         assert!(wrong.contains(expected), "{bytes:?}: {wrong}");
+    }
+    let wrong = read(&[0x1f, 0x8b, 8, 0]).unwrap_err().text(Whose::User);
+    assert!(wrong.contains("packed with gzip\nhint: unpack it"), "{wrong}");
+}
+
+#[test]
+fn a_name_with_an_arrow_in_it_is_a_name() {
+    for (text, to) in [(PERF, "next_comm=my app"), (FTRACE, "==> my app:12")] {
+        let other = to.replace("my app", "a ==> b");
+        let text = text.replace(to, &other).replace("my app", "a ==> b");
+        let read = read(text.as_bytes()).unwrap();
+        let task = read.trace.tasks.iter().find(|task| task.tid == 12).unwrap();
+        assert_eq!(task.name, "a ==> b", "{text}");
     }
 }

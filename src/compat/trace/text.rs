@@ -14,6 +14,8 @@ use crate::model::{Left, TraceEvent, TraceTask, TraceWhat, Waker, clean};
 use super::seen::{ForeignTrace, MAX_EVENTS, Seen, priority};
 
 const MAX_SHOWN: usize = 80;
+/// Between the thread that leaves a CPU and the one that gets it.
+const ARROW: &str = " ==> ";
 /// No event has a longer line; brackets in a name take time by the square of it.
 const MAX_LINE_BYTES: usize = 4_096;
 
@@ -124,19 +126,22 @@ impl Reader {
     }
 
     fn switch(&mut self, fields: &str) -> Option<TraceWhat> {
-        let (before, after) = fields.split_once(" ==> ")?;
-        let (from, left, to) = match before.strip_prefix("prev_comm=") {
-            Some(before) => {
-                let (before, left) = before.rsplit_once(" prev_state=")?;
-                let from = Fields::named(before, "prev_")?;
-                (from, left, Fields::named(after.strip_prefix("next_comm=")?, "next_")?)
+        // A name may have an arrow, too.
+        let mut arrows = fields.match_indices(ARROW);
+        let (from, left, to) = arrows.find_map(|(at, arrow)| {
+            let (before, after) = (&fields[..at], &fields[at + arrow.len()..]);
+            match before.strip_prefix("prev_comm=") {
+                Some(before) => {
+                    let (before, left) = before.rsplit_once(" prev_state=")?;
+                    let to = Fields::named(after.strip_prefix("next_comm=")?, "next_")?;
+                    Some((Fields::named(before, "prev_")?, left_as(left)?, to))
+                }
+                None => {
+                    let (before, left) = before.rsplit_once(' ')?;
+                    Some((Fields::short(before)?, left_as(left)?, Fields::short(after)?))
+                }
             }
-            None => {
-                let (before, left) = before.rsplit_once(' ')?;
-                (Fields::short(before)?, left, Fields::short(after)?)
-            }
-        };
-        let left = left_as(left)?;
+        })?;
         let prio = to.prio;
         Some(TraceWhat::Switch { from: self.task(from), left, to: self.task(to), prio })
     }

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{CpuSet, TracedTask};
+use crate::model::TracedTask;
 
+use super::Settings;
 use super::threads::{Place, Thread, Threads};
 
 /// Threads have queues if there is a message while they are awake for so many wakeups.
@@ -42,14 +43,14 @@ impl Manner {
     }
 }
 
-/// Process, name, whether it is the first thread, and where it may run.
-type Name<'a> = (&'a str, &'a str, bool, Option<&'a CpuSet>);
+/// Process, name, whether it is the first thread, its last priority, and how it was set.
+type Name<'a> = (&'a str, &'a str, bool, u16, &'a Settings);
 /// Threads alike, and how they work.
 pub type Kind<'a> = (Name<'a>, Manner);
 
 /// Threads alike, with their work. Those with less than `min_ns` of work of which no stretch was seen whole are none.
 pub fn kinds<'a>(
-    tasks: impl Iterator<Item = (&'a TracedTask, Option<&'a CpuSet>)>,
+    tasks: impl Iterator<Item = (&'a TracedTask, &'a Settings)>,
     first: &Threads,
     cut: &BTreeSet<Place>,
     min_ns: u64,
@@ -57,13 +58,13 @@ pub fn kinds<'a>(
     let mut kinds = BTreeMap::new();
     let mut ratios: BTreeMap<Name, Vec<(f64, i32)>> = BTreeMap::new();
     let mut others: Vec<(Name, i32)> = Vec::new();
-    for (task, cpus) in tasks {
+    for (task, settings) in tasks {
         let Some(thread) = first.by_tid.get(&task.tid) else { continue };
         if thread.work_ns == 0 || (!thread.has_whole && thread.work_ns < min_ns) {
             continue;
         }
         let is_main = task.tid == task.pid;
-        let name = (task.process.as_str(), task.name.as_str(), is_main, cpus);
+        let name = (task.process.as_str(), task.name.as_str(), is_main, thread.prio, settings);
         match (busy(thread, task.tid, cut), log_ratio(thread)) {
             (Some(manner), _) => add(&mut kinds, (name, manner), first, &[task.tid]),
             (None, Some(ratio)) => ratios.entry(name).or_default().push((ratio, task.tid)),

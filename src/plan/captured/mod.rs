@@ -51,7 +51,7 @@ const WINDOWS: u64 = 9;
 const MAX_NAME: usize = 15;
 
 /// How the threads of a role were set.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Settings {
     pub policy: Option<&'static str>,
     pub slice_ns: Option<u64>,
@@ -59,12 +59,14 @@ pub struct Settings {
 }
 
 /// A plan, and all it is made of.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Captured {
     pub text: String,
     pub roles: Vec<Role>,
     /// The time that the order of parts was seen in.
     pub window_ns: u64,
+    /// The CPUs that the threads without a role had.
+    pub left_out_cpus: f64,
 }
 
 /// A role as it was seen.
@@ -127,6 +129,8 @@ struct Scene {
     busy: Vec<bool>,
     /// Kinds of threads without a role.
     left_out: usize,
+    /// Their work, and that of threads of which too little was seen.
+    left_out_ns: u64,
     /// By role the work of the pieces that no order has.
     once_ns: Vec<u64>,
 }
@@ -140,8 +144,9 @@ impl Scene {
         let min_ns = wall_ns / LONG_PARTS;
         let mut cut = first.to_cut(min_ns, min_posts);
         cut.extend(more);
-        let affinity = |tid: &i32| asked.settings.get(tid).and_then(|set| set.affinity.as_ref());
-        let tasks = asked.tasks.iter().map(|task| (task, affinity(&task.tid)));
+        let unknown = Settings::default();
+        let settings = |tid: &i32| asked.settings.get(tid).unwrap_or(&unknown);
+        let tasks = asked.tasks.iter().map(|task| (task, settings(&task.tid)));
         let mut kinds = kinds::kinds(tasks, &first, &cut, min_ns);
         let own = || first.by_tid.values();
         let [work_ns, wakeups] =
@@ -160,6 +165,8 @@ impl Scene {
         kinds.sort_by_key(|(_, (work_ns, _))| std::cmp::Reverse(*work_ns));
         kinds.truncate(MAX_SETS);
         let left_out = all - kinds.len();
+        let kept_ns: u64 = kinds.iter().map(|(_, (work_ns, _))| work_ns).sum();
+        let left_out_ns = work_ns.saturating_sub(kept_ns);
         let kinds = kinds::with_own_queues(kinds, &first, MAX_SETS);
         let mut names: Vec<String> = Vec::new();
         let (mut roles, mut busy) = (BTreeMap::new(), Vec::new());
@@ -179,7 +186,8 @@ impl Scene {
         }
         let (from_ns, to_ns, once_ns) =
             (asked.trace.from_ns, asked.trace.to_ns, vec![0; names.len()]);
-        let mut scene = Scene { from_ns, to_ns, threads, names, busy, left_out, once_ns };
+        let mut scene =
+            Scene { from_ns, to_ns, threads, names, busy, left_out, left_out_ns, once_ns };
         let once: Vec<(usize, u64)> =
             scene.only_once().map(|piece| (piece.role, piece.work_ns)).collect();
         once.into_iter().for_each(|(role, work_ns)| scene.once_ns[role] += work_ns);
@@ -208,7 +216,11 @@ impl Scene {
                 };
                 let roles = self.names.iter().enumerate().map(role).collect();
                 let window_ns = window.1 - window.0;
-                return (Captured { text, roles, window_ns }, self.has_wakers(window));
+                let left_out_cpus = self.left_out_ns as f64 / wall_ns as f64;
+                return (
+                    Captured { text, roles, window_ns, left_out_cpus },
+                    self.has_wakers(window),
+                );
             }
             // Fewer queues make fewer parts, and waits of one role more alike than they were.
             match max_queues {
@@ -331,6 +343,7 @@ impl Scene {
     fn set(&self, asked: &Asked, role: usize, order: &InOrder) -> (String, usize) {
         let name = quoted(&self.names[role]);
         let fit = asked.fits.get(role).copied().unwrap_or(Fit::USUAL);
+        let (seen, entries) = self.parts(role, order);
         let mut text = format!(
             "\n# {}\n[[workload.set]]\nname = {name}\nuse = \"steps\"\n",
             self.comment(role, fit)
@@ -343,7 +356,6 @@ impl Scene {
         if !knobs.is_empty() {
             text += &format!("knobs = {{ {} }}\n", knobs.join(", "));
         }
-        let (seen, entries) = self.parts(role, order);
         let mut used: BTreeMap<&Sort, usize> = BTreeMap::new();
         entries.iter().for_each(|sort| *used.entry(sort).or_default() += 1);
         let mut by_use: Vec<(&Sort, usize)> = used.into_iter().collect();
@@ -586,7 +598,8 @@ impl Scene {
                 format!("{:.0} % by {name}", count as f64 * 100.0 / all as f64)
             })
             .collect();
-        if self.never_slept(role) {
+        // Births are wakeups, too.
+        if self.never_slept(role) && all <= self.threads.count(role) as usize {
             text += ": never slept";
         } else if !shares.is_empty() {
             text += &format!(": {}", shares.join(", "));

@@ -398,6 +398,33 @@ fn even_wakeups_from_outside_are_a_timer() {
     }
     let captured = capture(&trace(&events), &[traced(1, "a", "a")], false).unwrap();
     assert_eq!(sets(&captured.text)[0].1[1], "timer 4ms", "{}", captured.text);
+    // Another thread made it, and a namesake has such a timer, too.
+    let mut other: Vec<(u64, TraceWhat)> = Vec::new();
+    for begin_us in (1_000..1_000_000).step_by(4_000) {
+        other.extend([
+            (begin_us, waking(Waker::Interrupt, 2)),
+            (begin_us, switch(0, Left::Runnable, 2)),
+            (begin_us + 100, switch(2, Left::Sleeping, 0)),
+        ]);
+    }
+    let born = [
+        (0, switch(0, Left::Runnable, 3)),
+        (1, waking(Waker::Task(3), 1)),
+        (2, switch(0, Left::Runnable, 1)),
+        (3, waking(Waker::Task(3), 2)),
+        (4, switch(0, Left::Runnable, 2)),
+        (10, switch(1, Left::Sleeping, 0)),
+        (20, switch(2, Left::Sleeping, 0)),
+        (30, switch(3, Left::Sleeping, 0)),
+    ];
+    let all = events.iter().filter(|(at_us, _)| *at_us >= 4_000).chain(&other).chain(&born);
+    let mut all: Vec<(u64, TraceWhat)> = all.copied().collect();
+    all.sort_by_key(|(at_us, _)| *at_us);
+    let tasks = [(1, "a"), (2, "a"), (3, "main")].map(|(tid, name)| traced(tid, "a", name));
+    let captured = capture(&trace(&all), &tasks, true).unwrap();
+    let of_two: Vec<_> = sets(&captured.text).into_iter().filter(|set| set.0 == 2).collect();
+    let [(2, steps, _)] = &of_two[..] else { panic!("{}", captured.text) };
+    assert!(steps.contains(&"timer 4ms".to_string()), "{}", captured.text);
     // Its last period is a twenty-fifth of the time.
     events.retain(|(at_us, _)| at_us % 40_000 < 4_000);
     let captured = capture(&trace(&events), &[traced(1, "a", "a")], false).unwrap();
@@ -1096,43 +1123,95 @@ fn a_fit_makes_up_for_the_wakeups_and_the_work_that_a_replay_lacks() {
     assert_eq!(fit(2.0, 1.0).work_ns(2_000, false), 0);
 }
 
-/// Timers wake threads 1 and 2 of one name in turn, which may run on CPUs of their own or not.
+/// Timers wake threads 1 and 2 of one name in turn, which are set alike or not.
 #[test]
-fn threads_that_may_run_elsewhere_are_roles_of_their_own() {
-    let works = |at_us: u64| {
-        let tid = 1 + (at_us / 1_000 % 2) as i32;
-        let begin = [waking(Waker::Interrupt, tid), switch(0, Left::Runnable, tid)];
-        [(at_us, begin[0]), (at_us, begin[1]), (at_us + 500, switch(tid, Left::Sleeping, 0))]
+fn threads_that_are_set_otherwise_are_roles_of_their_own() {
+    let trace = |prios: [u16; 2]| {
+        let works = |at_us: u64| {
+            let tid = 1 + (at_us / 1_000 % 2) as i32;
+            let begin = [waking(Waker::Interrupt, tid), switch(0, Left::Runnable, tid)];
+            [(at_us, begin[0]), (at_us, begin[1]), (at_us + 500, switch(tid, Left::Sleeping, 0))]
+        };
+        let mut trace = trace(&(0..100_000).step_by(1_000).flat_map(works).collect::<Vec<_>>());
+        for event in &mut trace.events {
+            if let TraceWhat::Switch { to, prio, .. } = &mut event.what {
+                *prio = if to.tid == 1 { prios[0] } else { prios[1] };
+            }
+        }
+        trace
     };
-    let trace = trace(&(0..100_000).step_by(1_000).flat_map(works).collect::<Vec<_>>());
     let tasks = [traced(1, "app", "app"), traced(2, "app", "app")];
-    for (cpus, roles) in [([0, 0], 1), ([0, 1], 2)] {
-        let set =
-            |cpu| Settings { affinity: Some([cpu].into_iter().collect()), ..Default::default() };
-        let settings = BTreeMap::from([(1, set(cpus[0])), (2, set(cpus[1]))]);
+    let on =
+        |cpu: u32| Settings { affinity: Some([cpu].into_iter().collect()), ..Settings::default() };
+    let batch = Settings { policy: Some("batch"), ..Settings::default() };
+    let slice = Settings { slice_ns: Some(MS), ..Settings::default() };
+    let plain = Settings::default;
+    let (here, there) = ("affinity = \"0\"", "affinity = \"1\"");
+    let cases: [([Settings; 2], [u16; 2], &[&str], usize); 6] = [
+        ([on(0), on(0)], [120, 120], &[here], 1),
+        ([on(0), on(1)], [120, 120], &[here, there], 2),
+        ([batch, plain()], [120, 120], &["policy = \"batch\""], 2),
+        ([slice, plain()], [120, 120], &["slice = \"1ms\""], 2),
+        ([plain(), plain()], [120, 139], &["nice = 19"], 2),
+        ([plain(), plain()], [49, 120], &["policy = \"fifo\", priority = 50"], 2),
+    ];
+    for ([one, other], prios, expected, roles) in cases {
+        let settings = BTreeMap::from([(1, one), (2, other)]);
+        let trace = trace(prios);
         let (is_named, fits) = (true, &[][..]);
         let asked =
             Asked { trace: &trace, tasks: &tasks, settings: &settings, title: "t", is_named, fits };
         let captured = captured(&asked).unwrap();
         assert_eq!(captured.roles.len(), roles, "{}", captured.text);
-        for cpu in cpus {
-            let affinity = format!("affinity = \"{cpu}\"");
-            assert!(captured.text.contains(&affinity), "{}", captured.text);
+        for knob in expected {
+            assert!(captured.text.contains(knob), "{knob}: {}", captured.text);
         }
     }
 }
 
+/// Each of 400 threads has a name of its own and works twice for a millisecond; some of them work for longer.
 #[test]
-fn a_fitted_plan_says_so_and_has_that_part_of_the_work() {
-    let tasks = [traced(1, "app", "timer"), traced(2, "app", "app")];
-    assert!(!capture(&pair(), &tasks, true).unwrap().text.contains("fitted"));
-    let fit = Fit { cost_ns: 0, passes: 2.0, work: 1.5 };
-    let captured = capture_fitted(&pair(), &tasks, true, fit).unwrap();
-    let woken = captured.roles.iter().map(|role| role.profile.is_woken);
-    assert_eq!(woken.collect::<Vec<_>>(), [true, false]);
-    let comment = "100 % by app-timer; fitted: 2.00 passes for one, with 1.50 of its work in all\n";
-    assert!(captured.text.contains(comment), "{}", captured.text);
-    assert_eq!(sets(&captured.text)[0].1[2], "burn 2.25ms");
+fn the_work_of_threads_without_a_role_is_known() {
+    let mut events = Vec::new();
+    for (at, tid) in (1..=400).chain(1..=400).enumerate() {
+        let at_us = 1_200 * at as u64;
+        let end_us = at_us + if tid <= 256 { 1_100 } else { 1_000 };
+        let begin = [waking(Waker::Interrupt, tid), switch(0, Left::Runnable, tid)];
+        events.extend([
+            (at_us, begin[0]),
+            (at_us, begin[1]),
+            (end_us, switch(tid, Left::Sleeping, 0)),
+        ]);
+    }
+    let tasks: Vec<TracedTask> =
+        (1..=400).map(|tid| traced(tid, "app", &format!("pool-{tid}"))).collect();
+    let captured = capture(&trace(&events), &tasks, false).unwrap();
+    assert_eq!(captured.roles.len(), MAX_SETS);
+    assert!((captured.left_out_cpus - 0.288).abs() < 1e-9, "{}", captured.left_out_cpus);
+    let few = capture(&trace(&events), &tasks[..200], false).unwrap();
+    assert_eq!(few.left_out_cpus, 0.0);
+}
+
+/// Thread 1 makes a thread each 10 ms, which works for 3 ms and ends.
+#[test]
+fn threads_that_work_once_are_said_to_be_woken_by_who_makes_them() {
+    let mut events = vec![(0, switch(0, Left::Runnable, 1))];
+    for number in 0..90 {
+        let (at_us, tid) = (10_000 * number + 1_000, 10 + number as i32);
+        events.extend([
+            (at_us, waking(Waker::Task(1), tid)),
+            (at_us + 10, switch(0, Left::Runnable, tid)),
+            (at_us + 500, switch(1, Left::Sleeping, 0)),
+            (at_us + 3_010, switch(tid, Left::Dead, 0)),
+            (at_us + 8_000, waking(Waker::Interrupt, 1)),
+            (at_us + 8_000, switch(0, Left::Runnable, 1)),
+        ]);
+    }
+    let mut tasks = vec![traced(1, "app", "par")];
+    tasks.extend((10..100).map(|tid| TracedTask { pid: 1, ..traced(tid, "app", "child") }));
+    let Captured { text, .. } = capture(&trace(&events), &tasks, true).unwrap();
+    assert!(text.contains("90.0 wakeups/s: 99 % by app-par, 1 % by timers and others\n"), "{text}");
+    assert!(!text.contains("never slept"), "{text}");
 }
 
 #[test]

@@ -27,6 +27,7 @@ const MIN_INTERVALS: usize = 20;
 /// A wait and the work after it, of one thread.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Piece {
+    pub tid: i32,
     pub role: usize,
     /// `None`: before the trace, or it has just been born.
     pub slept_at_ns: Option<u64>,
@@ -425,7 +426,7 @@ impl Threads {
         let Some(thread) = self.by_tid.get_mut(&tid) else { return };
         thread.piece = Some(self.pieces.len());
         let (role, woken_at_ns) = (thread.role, at_ns);
-        self.pieces.push(Piece { role, woken_at_ns, goes_on: true, ..Piece::default() });
+        self.pieces.push(Piece { tid, role, woken_at_ns, goes_on: true, ..Piece::default() });
     }
 
     /// The piece that a thread is at, and how much of its work is done.
@@ -445,6 +446,7 @@ impl Threads {
         let is_first = thread.first_ns.is_none() && by.is_none();
         let goes_on = self.stretch(tid, at_ns, true, is_awaited) && !is_awaited;
         self.pieces.push(Piece {
+            tid,
             role,
             slept_at_ns,
             woken_at_ns: at_ns.max(slept_at_ns.unwrap_or(0)),
@@ -489,15 +491,20 @@ impl Threads {
         last.unwrap_or(0).saturating_sub(first.unwrap_or(0))
     }
 
-    /// The period, where all that wakes the role is a timer.
+    /// The period, where all that wakes the threads of a role are timers of one period. Who is born is woken by another one.
     pub fn timer_ns(&self, role: usize) -> Option<u64> {
         let own = || self.pieces.iter().filter(|piece| piece.role == role && !piece.goes_on);
-        if self.count(role) != 1 || own().any(|piece| piece.by.is_some()) {
+        if own().any(|piece| piece.by.is_some() && piece.slept_at_ns.is_some()) {
             return None;
         }
-        let woken: Vec<u64> = own().map(|piece| piece.woken_at_ns).collect();
-        let mut intervals: Vec<u64> =
-            woken.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
+        let mut before_ns: BTreeMap<i32, u64> = BTreeMap::new();
+        let since_last = |piece: &Piece| {
+            let before_ns = before_ns.insert(piece.tid, piece.woken_at_ns)?;
+            Some(piece.woken_at_ns.saturating_sub(before_ns))
+        };
+        // A birth is at no time of the timer.
+        let timed = own().filter(|piece| piece.by.is_none());
+        let mut intervals: Vec<u64> = timed.filter_map(since_last).collect();
         intervals.sort_unstable();
         let at = |percent: usize| intervals[intervals.len() * percent / 100];
         let is_even = intervals.len() >= MIN_INTERVALS
