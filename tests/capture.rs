@@ -11,7 +11,7 @@ fn what_cannot_be_captured_is_refused_before_anything_is_recorded() {
         ("--pid 999999999", "there is no process 999999999"),
         ("--cgroup /no-such-group", "there is no cgroup"),
         ("--cgroup=", "has no path"),
-        ("--comm no-such-name", "there is no thread with the name no-such-name"),
+        ("--comm no-such-name", "there is no thread with the name `no-such-name`"),
         ("--for 0s -- true", "--for: no time at all"),
         ("--check -- true", "required arguments were not provided: -o <FILE>"),
         ("--pid 1 -- true", "cannot be used with"),

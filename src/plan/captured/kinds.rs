@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::TracedTask;
 
-use super::Settings;
+use super::settings::Settings;
 use super::threads::{Place, Thread, Threads};
 
 /// Threads have queues if there is a message while they are awake for so many wakeups.

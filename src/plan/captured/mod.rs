@@ -9,13 +9,14 @@ mod kinds;
 mod likeness;
 mod parts;
 mod rests;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod threads;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::model::{CpuSet, PLAN_SCHEMA, Trace, TracedTask, clean};
+use crate::model::{PLAN_SCHEMA, Trace, TracedTask, clean};
 use crate::workload;
 
 use super::fields::{MAX_SETS, MAX_TEXT_BYTES, MAX_TITLE_CHARS};
@@ -23,6 +24,7 @@ use super::table::toml_text as quoted;
 use kinds::Kind;
 pub use likeness::{Fit, Likeness, Profile, score, worst_role};
 use parts::{Queue, Seen, Sort, order as order_text, part_name, rounded, time};
+pub use settings::Settings;
 use threads::{PIECE_NS, Piece, Place, Thread, Threads};
 
 /// Pieces in the orders of all roles together.
@@ -49,14 +51,6 @@ pub const MIN_KEPT: f64 = 0.9;
 const WINDOWS: u64 = 9;
 /// Names of threads have no more bytes.
 const MAX_NAME: usize = 15;
-
-/// How the threads of a role were set.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Settings {
-    pub policy: Option<&'static str>,
-    pub slice_ns: Option<u64>,
-    pub affinity: Option<CpuSet>,
-}
 
 /// A plan, and all it is made of.
 #[derive(Debug, Clone, Default, PartialEq)]

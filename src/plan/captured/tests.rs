@@ -1147,7 +1147,8 @@ fn threads_that_are_set_otherwise_are_roles_of_their_own() {
     let slice = Settings { slice_ns: Some(MS), ..Settings::default() };
     let plain = Settings::default;
     let (here, there) = ("affinity = \"0\"", "affinity = \"1\"");
-    let cases: [([Settings; 2], [u16; 2], &[&str], usize); 6] = [
+    type Case<'a> = ([Settings; 2], [u16; 2], &'a [&'a str], usize);
+    let cases: [Case; 6] = [
         ([on(0), on(0)], [120, 120], &[here], 1),
         ([on(0), on(1)], [120, 120], &[here, there], 2),
         ([batch, plain()], [120, 120], &["policy = \"batch\""], 2),
