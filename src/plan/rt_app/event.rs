@@ -18,6 +18,8 @@ pub const EVENTS: &[&str] = &[
     "memrun",
 ];
 
+/// A timer without a name has this one.
+const UNNAMED: &str = "unknown";
 const US: i64 = 1_000;
 const MAX_US: i64 = workload::MAX_STEP_TIME_NS as i64 / US;
 const MAX_BYTES: i64 = 1 << 40;
@@ -38,9 +40,12 @@ pub struct Common {
     words: BTreeMap<String, String>,
     /// The names of all tasks.
     pub tasks: Vec<String>,
-    /// The texts of all events that resume somebody, and of those that suspend.
+    /// The texts of all events that resume somebody, of those that suspend, and of those that fork.
     resumed: Vec<String>,
     suspended: Vec<String>,
+    forked: Vec<String>,
+    /// Timers that an event makes absolute, each with the task of the event.
+    absolute: Vec<(String, String)>,
     /// For each barrier the number of workers that come to it.
     pub barriers: BTreeMap<String, u64>,
     /// For each task that is forked how often, if that is known.
@@ -58,8 +63,14 @@ pub struct Place<'a> {
 
 impl Common {
     pub fn of_tasks(tasks: &Node) -> Common {
-        let [resumed, suspended] = ["resume", "suspend"].map(|event| texts(tasks, event));
-        Common { resumed, suspended, ..Common::default() }
+        let [resumed, suspended, forked] =
+            ["resume", "suspend", "fork"].map(|event| texts(tasks, event));
+        let absolute = members(tasks).iter().flat_map(|task| {
+            let timers = absolute_timers(&task.node);
+            timers.into_iter().map(|timer| (task.key.clone(), timer))
+        });
+        let absolute = absolute.collect();
+        Common { resumed, suspended, forked, absolute, ..Common::default() }
     }
 
     /// A word of steps for a name: the name itself where that is one.
@@ -104,7 +115,7 @@ impl Common {
             "sleep" => format!("sleep {}", time(faults)?),
             "mem" => format!("memory {}B", bytes(faults)?),
             "iorun" => format!("output {}B", bytes(faults)?),
-            "timer" => self.timer(member, faults)?,
+            "timer" => self.timer(member, place, faults)?,
             "yield" => "yield".to_string(),
             "suspend" => format!("suspend {}", self.suspension(node, place)),
             "wait" | "sync" => return self.wait(member, event, faults),
@@ -151,6 +162,12 @@ impl Common {
             let message = format!("there is no task {}", quoted_start(name));
             return faults.refuse(&member.node.span, message, "no task", suggestion(name, &known));
         }
+        if event == "barrier" && self.has_task(&self.forked, place) {
+            let message = "a task that is forked cannot wait at a barrier";
+            let hint =
+                "sem_post and sem_wait, or threads that are there from the begin: \"instance\" : 2";
+            return faults.refuse(&member.span, message, "this barrier", hint);
+        }
         let word = self.word(name);
         match event {
             "barrier" => *self.barriers.entry(word.clone()).or_default() += place.instances,
@@ -168,6 +185,11 @@ impl Common {
             same => same,
         };
         Some(format!("{step} {word}"))
+    }
+
+    /// Whether the task of this place is one of these.
+    fn has_task(&self, names: &[String], place: &Place) -> bool {
+        names.iter().any(|name| self.words.get(name).is_some_and(|word| word == place.task))
     }
 
     fn wait(&mut self, member: &Member, event: &str, faults: &mut Faults) -> Option<Vec<String>> {
@@ -194,20 +216,19 @@ impl Common {
         })
     }
 
-    fn timer(&mut self, member: &Member, faults: &mut Faults) -> Option<String> {
+    fn timer(&mut self, member: &Member, place: &Place, faults: &mut Faults) -> Option<String> {
         let mut object = Object::read(&member.node, "a timer", faults)?;
-        let name = object.text("ref", faults).map_or("unknown", |(name, _)| name);
+        let name = object.text("ref", faults).map_or(UNNAMED, |(name, _)| name);
         let period = object.int("period", 0, MAX_US, faults);
         let mode = object.text("mode", faults);
         object.finish(&["ref", "period", "mode"], faults);
-        let end = match mode {
-            None | Some(("relative", _)) => "",
-            Some(("absolute", _)) => " absolute",
+        match mode {
+            None | Some(("relative" | "absolute", _)) => {}
             Some((other, span)) => {
                 let message = format!("there is no mode {}", quoted_start(other));
                 return faults.refuse(&span, message, "this mode", "relative or absolute");
             }
-        };
+        }
         let Some((period_us, _)) = period else {
             if faults.are_within(&member.node.span) {
                 return None;
@@ -216,16 +237,46 @@ impl Common {
             return faults.refuse(&member.span, "a timer without a period", "this event", hint);
         };
         // Timers are of all threads, but for those whose names begin so.
-        let timer = if name.starts_with("unique") { "timer" } else { "shared-timer" };
+        let is_own = name.starts_with("unique");
+        let timer = if is_own { "timer" } else { "shared-timer" };
+        // One event makes the timer absolute for all that use it.
+        let tasks = self.absolute.iter().filter(|(_, timer)| timer == name);
+        let tasks: Vec<String> = tasks.map(|(task, _)| task.clone()).collect();
+        let is_absolute = if is_own { self.has_task(&tasks, place) } else { !tasks.is_empty() };
+        let end = if is_absolute { " absolute" } else { "" };
         let (word, period) = (self.word(name), show_duration((period_us * US) as u64));
         Some(format!("{timer} {word} {period}{end}"))
     }
 }
 
+fn members(node: &Node) -> &[Member] {
+    match &node.value {
+        Json::Object(members) => members,
+        _ => &[],
+    }
+}
+
+/// The names of the timers that events of this task make absolute.
+fn absolute_timers(task: &Node) -> Vec<String> {
+    let text = |event: &Member, key: &str| {
+        let member = members(&event.node).iter().find(|member| member.key == key)?;
+        match &member.node.value {
+            Json::Text(text) => Some(text.clone()),
+            _ => None,
+        }
+    };
+    let timers = members(task).iter().map(|member| match event_of(&member.key) {
+        Some("timer") if text(member, "mode").as_deref() == Some("absolute") => {
+            vec![text(member, "ref").unwrap_or(UNNAMED.to_string())]
+        }
+        _ => absolute_timers(&member.node),
+    });
+    timers.collect::<Vec<_>>().concat()
+}
+
 /// The texts of all events of this kind.
 fn texts(node: &Node, event: &str) -> Vec<String> {
-    let Json::Object(members) = &node.value else { return Vec::new() };
-    let texts = members.iter().map(|member| match &member.node.value {
+    let texts = members(node).iter().map(|member| match &member.node.value {
         Json::Text(text) if event_of(&member.key) == Some(event) => vec![text.clone()],
         _ => texts(&member.node, event),
     });

@@ -117,7 +117,7 @@ fn globals(node: &Node, faults: &mut Faults) -> (Option<i64>, Defaults) {
         faults.add(&span, message, "this file", "\"io_device\" : \"/dev/null\"");
     }
     global.ignore(IGNORED);
-    global.finish(GLOBAL_KEYS, faults);
+    global.finish(&[GLOBAL_KEYS, IGNORED].concat(), faults);
     (duration.map(|(seconds, _)| seconds).filter(|seconds| *seconds > 0), defaults)
 }
 

@@ -35,6 +35,8 @@ const TASK_KEYS: &[&str] = &[
 const PHASE_KEYS: &[&str] = &["loop", "policy", "priority", "cpus", "taskgroup"];
 /// The beginning of a step that moves its thread to a cgroup.
 pub const CGROUP_STEP: &str = "cgroup ";
+/// Policies without task groups.
+const REAL_TIME: &[&str] = &["fifo", "rr", "deadline"];
 const MAX_US: i64 = (workload::MAX_STEP_TIME_NS / 1_000) as i64;
 /// rt-app's own for real-time tasks.
 const DEFAULT_PRIORITY: i64 = 10;
@@ -133,8 +135,10 @@ impl Scheduling {
         let util = |key: &str, object: &mut Object, faults: &mut Faults| {
             object.int(key, -1, FULL_CAPACITY, faults).filter(|(util, _)| *util >= 0)
         };
+        let before_cpus = faults.len();
         let cpus = object.numbers("cpus", MAX_CPU, faults);
-        if let Some((_, span)) = cpus.as_ref().filter(|(cpus, _)| cpus.is_empty()) {
+        let is_read = faults.len() == before_cpus;
+        if let Some((_, span)) = cpus.as_ref().filter(|(cpus, _)| is_read && cpus.is_empty()) {
             faults.add(span, "no CPU is left", "an empty list", "\"cpus\" : [0, 1]");
         }
         let taskgroup = object.text("taskgroup", faults);
@@ -227,6 +231,30 @@ impl Scheduling {
         checked(keys, span, self.is_wrong, faults)
     }
 
+    /// Notes a priority that none of these policies has, and a task group that real-time threads cannot be in. `policies`: one
+    /// of them is in force where a phase names none.
+    fn check(&self, policies: &[&str], faults: &mut Faults) {
+        let own = self.policy.as_slice();
+        let policies = if own.is_empty() { policies } else { own };
+        if let Some((priority, span)) = &self.priority {
+            let ranges = || policies.iter().map(|policy| priorities(policy));
+            if !ranges().any(|range| range.contains(priority)) {
+                let message =
+                    format!("`priority` {priority} means nothing under {}", names(policies));
+                let hint = ranges()
+                    .next()
+                    .map_or(String::new(), |range| format!("{} to {}", range.start(), range.end()));
+                faults.add(span, message, "this value", hint);
+            }
+        }
+        if let Some((_, span)) = self.taskgroup.as_ref().filter(|(path, _)| path != RUN_CGROUP)
+            && policies.iter().all(|policy| REAL_TIME.contains(policy))
+        {
+            let message = format!("a task group has no tasks of {}", names(policies));
+            faults.add(span, message, "this group", "\"policy\" : \"SCHED_OTHER\"");
+        }
+    }
+
     /// The steps that begin a phase. `cpus`: where it runs unless it says so; `None`: nobody says so.
     fn steps(&self, cpus: Option<&str>, faults: &mut Faults) -> Vec<String> {
         let budget = [&self.runtime, &self.period, &self.deadline, &self.util_min, &self.util_max];
@@ -255,6 +283,16 @@ impl Scheduling {
         let cgroup = self.taskgroup.as_ref().map(|(path, _)| format!("{CGROUP_STEP}{path}"));
         policy.into_iter().chain(cpus).chain(cgroup).collect()
     }
+}
+
+/// The priorities of a policy. 99 is that of the thread that measures.
+fn priorities(policy: &str) -> std::ops::RangeInclusive<i64> {
+    if matches!(policy, "fifo" | "rr") { 1..=98 } else { -20..=19 }
+}
+
+fn names(policies: &[&str]) -> String {
+    let names: Vec<&str> = policies.iter().map(|word| policy_name(word)).collect();
+    names.join(" and ")
 }
 
 /// As values of a plan. Values that do not fit are noted at their places, and so are those that do not go together, unless
@@ -349,11 +387,17 @@ pub fn set(
             if let [(_, scheduling, _)] = &mut phases[..] {
                 own = own.replaced_by(std::mem::take(scheduling));
             }
+            let first = own.policy.or(defaults.policy).unwrap_or("other");
+            let policies = phases.iter().filter_map(|(_, scheduling, _)| scheduling.policy);
+            let policies: Vec<&str> = std::iter::once(first).chain(policies).collect();
+            phases.iter().for_each(|(_, scheduling, _)| scheduling.check(&policies, faults));
             let steps = phase_steps(&phases, &own, faults);
             note_size(&steps, member, faults);
             steps
         }
     };
+    let group = Scheduling { taskgroup: own.taskgroup.clone(), ..Scheduling::default() };
+    group.check(&[own.policy.or(defaults.policy).unwrap_or("other")], faults);
     let knobs = own.knobs(defaults.policy, &member.span, faults);
     let mut keys = defaults.keys(&steps);
     let taskgroup = own.taskgroup.filter(|(path, _)| path != RUN_CGROUP);

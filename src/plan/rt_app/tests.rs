@@ -253,6 +253,15 @@ fn what_is_wrong_is_an_error_with_its_place() {
         "cpus" : [], "run" : 1 => 1:32: no CPU is left
         "cpus" : [99999], "run" : 1 => 1:33: `cpus` is 99999, not 0 to 65535
         "instance" : 100001, "run" : 1 => `instance` is 100001, not 0 to 100000
+        "phases" : { "p" : { "policy" : "SCHED_FIFO", "priority" : 99, "run" : 1 }, "q" : { "run" : 1 } }
+          => `priority` 99 means nothing under SCHED_FIFO
+        "phases" : { "p" : { "priority" : 50, "run" : 1 }, "q" : { "run" : 1 } }
+          => `priority` 50 means nothing under SCHED_OTHER
+        "policy" : "SCHED_FIFO", "phases" : { "p" : { "priority" : -5, "run" : 1 }, "q" : { "run" : 1 } }
+          => `priority` -5 means nothing under SCHED_FIFO
+        "policy" : "SCHED_FIFO", "taskgroup" : "/a", "run" : 1 => 1:62: a task group has no tasks of SCHED_FIFO
+        "phases" : { "p" : { "policy" : "SCHED_RR", "taskgroup" : "/a", "run" : 1 }, "q" : { "run" : 1 } }
+          => a task group has no tasks of SCHED_RR
         "phases" : { "p" : { "rum" : 1 } } => unknown key `rum` in a phase
         "phases" : { "p" : { "taskgroup" : "a", "run" : 1 }, "q" : { "run" : 1 } } => `a` is not a task group
         "phases" : { "p" : { "util_min" : 1, "run" : 1 }, "q" : { "run" : 1 } }
@@ -271,6 +280,38 @@ fn what_is_wrong_is_an_error_with_its_place() {
 }
 
 #[test]
+fn a_timer_is_absolute_for_all_that_use_it_or_for_nobody() {
+    let text = r#"{ "tasks" : {
+        "a" : { "phases" : {
+            "one" : { "run" : 1, "timer" : { "ref" : "unique", "period" : 10, "mode" : "absolute" } },
+            "two" : { "run" : 1, "timer" : { "ref" : "unique", "period" : 10 } },
+            "three" : { "run" : 1, "timer" : { "ref" : "all", "period" : 10 } },
+        } },
+        "b" : { "run" : 1, "timer" : { "ref" : "unique", "period" : 10 },
+                "timer2" : { "ref" : "all", "period" : 10, "mode" : "absolute" } },
+    } }"#;
+    let plan = from_rt_app("a.json", text).unwrap();
+    let has = |step: &str| plan.matches(step).count();
+    assert_eq!(
+        [has("\"timer unique 10us absolute\""), has("\"timer unique 10us\"")],
+        [2, 1],
+        "{plan}"
+    );
+    assert_eq!(
+        [has("\"shared-timer all 10us absolute\""), has("\"shared-timer all 10us\"")],
+        [2, 0]
+    );
+}
+
+#[test]
+fn a_forked_task_cannot_wait_at_a_barrier() {
+    let text = r#"{ "tasks" : { "m" : { "fork" : "t", "barrier" : "x" }, "t" : { "instance" : 0, "run" : 1, "barrier" : "x" } } }"#;
+    assert!(errors(text).contains("1:91: a task that is forked cannot wait"), "{}", errors(text));
+    let unforked = text.replace("\"fork\" : \"t\", ", "");
+    assert!(from_rt_app("a.json", &unforked).is_ok());
+}
+
+#[test]
 fn one_mistake_is_one_error() {
     let cases: &[(&str, &str)] = &[
         (&task("\"timer\" : { \"ref\" : \"t\", \"period\" : 1e3 }"), "in digits alone"),
@@ -283,6 +324,7 @@ fn one_mistake_is_one_error() {
             "`dl-runtime` takes a whole number",
         ),
         (&task("\"cpus\" : [], \"run\" : 1"), "1:32: no CPU is left"),
+        (&task("\"cpus\" : [-1], \"run\" : 1"), "1:33: `cpus` is -1"),
         ("{ \"task\" : { \"a\" : { \"run\" : 1 } } }", "unknown key `task`"),
     ];
     for (text, expected) in cases {

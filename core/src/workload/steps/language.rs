@@ -281,13 +281,13 @@ impl Script {
             ["output", size] => Step::Output(bytes(size)?),
             ["cpus", "all"] => Step::Cpus(None),
             ["cpus", cpus] => Step::Cpus(Some(cpus.parse().map_err(|_| Problem::Cpus)?)),
-            ["policy", word] => Step::Policy { policy: Some(policy(word)?), priority: 0 },
+            ["policy", word] => policy_step(policy(word)?, "0")?,
             ["policy", word, of] => policy_step(policy(word)?, of)?,
             ["cgroup", path] => {
                 let path = cgroup(path)?;
                 Step::Cgroup(place_in(&mut self.cgroups, |own| *own == path, || path.clone()))
             }
-            ["priority", of] => Step::Policy { policy: None, priority: signed(of, -20, 99)? },
+            ["priority", of] => Step::Policy { policy: None, priority: signed(of, -20, 98)? },
             _ => return Err(Problem::Unknown),
         })
     }
@@ -449,8 +449,9 @@ fn policy(word: &str) -> Result<Policy, Problem> {
     policy.ok_or(Problem::Policy)
 }
 
+/// 99 is the priority of the thread that measures.
 fn policy_step(policy: Policy, of: &str) -> Result<Step, Problem> {
-    let priority = if policy.takes_priority() { signed(of, 1, 99)? } else { signed(of, -20, 19)? };
+    let priority = if policy.takes_priority() { signed(of, 1, 98)? } else { signed(of, -20, 19)? };
     Ok(Step::Policy { policy: Some(policy), priority })
 }
 
@@ -542,7 +543,9 @@ mod tests {
             (&["memory 2048GiB"], "memory 2048GiB", "has no size"),
             (&["policy deadline"], "policy deadline", "has no policy"),
             (&["policy other 20"], "policy other 20", "has no number from -20 to 19"),
-            (&["policy rr 0"], "policy rr 0", "has no number from 1 to 99"),
+            (&["policy rr"], "policy rr", "has no number from 1 to 98"),
+            (&["policy fifo 99"], "policy fifo 99", "has no number from 1 to 98"),
+            (&["priority 99"], "priority 99", "has no number from -20 to 98"),
             (&["burn 1ms|2"], "burn 1ms|2", "has no time with its unit"),
             (&["post s 0"], "post s 0", "has no number from 1 to 10000"),
             (&["part a/b"], "part a/b", "has no name"),

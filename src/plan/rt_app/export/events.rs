@@ -103,7 +103,11 @@ impl Steps<'_> {
             match step {
                 Step::Policy { policy, priority } => {
                     policies += 1;
-                    self.add_policy(policy.map(|policy| policy.word()), *priority, &mut members)?;
+                    let policy = policy.map(|policy| policy.word());
+                    policy.iter().for_each(|word| members.add("policy", text(policy_name(word))));
+                    if policy != Some("idle") || *priority != 0 {
+                        members.add("priority", number(*priority));
+                    }
                 }
                 Step::Cpus(set) => {
                     cpus += 1;
@@ -124,25 +128,6 @@ impl Steps<'_> {
         }
         members.append(self.events(steps)?);
         Ok(members)
-    }
-
-    fn add_policy(
-        &self,
-        policy: Option<&str>,
-        priority: i32,
-        members: &mut Members,
-    ) -> Result<(), ValueError> {
-        if let Some(word @ ("fifo" | "rr")) = policy
-            && priority < 1
-        {
-            let why = format!("`policy {word}` has no priority");
-            return Err(self.unheld(why, "\"policy fifo 50\""));
-        }
-        policy.iter().for_each(|word| members.add("policy", text(policy_name(word))));
-        if policy != Some("idle") || priority != 0 {
-            members.add("priority", number(priority));
-        }
-        Ok(())
     }
 
     fn events(&self, steps: &[Step]) -> Result<Members, ValueError> {

@@ -177,7 +177,6 @@ fn what_rt_app_cannot_hold_is_an_error_with_set_and_key() {
             phases("\"cpus 0\", \"priority 3\", \"priority 4\", \"yield\""),
             "one policy, one priority",
         ),
-        (phases("\"cpus 0\", \"policy rr\", \"yield\""), "`policy rr` has no priority"),
         (
             steps(&format!("\"take {}\"", "s".repeat(60))),
             "has 60 characters, and a name has 49 at most",
