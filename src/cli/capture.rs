@@ -158,11 +158,13 @@ impl Meant<'_> {
         let is_there = |name: &&String| threads_of_all(&host).any(|comm| comm == **name);
         if let Some(gone) = args.comm.iter().find(|name| !is_there(name)) {
             let text = format!("there is no thread with the name `{}`", clean(gone));
-            let short: String = gone.chars().take(MAX_NAME).collect();
-            let hint = if short == *gone {
-                "ps -eLo comm | sort -u".to_string()
+            let mut ends = (0..=MAX_NAME.min(gone.len())).rev();
+            let end = ends.find(|at| gone.is_char_boundary(*at)).unwrap_or(0);
+            let short = gone[..end].to_string();
+            let hint = if short != *gone && is_there(&&short) {
+                format!("names have at most {MAX_NAME} bytes: --comm {}", quoted(&short))
             } else {
-                format!("names have at most {} bytes: --comm {}", short.len(), quoted(&short))
+                "ps -eLo comm | sort -u".to_string()
             };
             return Err(Failure::usage(text, hint));
         }

@@ -62,10 +62,11 @@ pub fn record(
     let lost_tasks = telemetry.board.counted.lost_tasks;
     // A plan has no load balancing in it.
     let mut score = telemetry.board.without_domains().score(watched.clone());
-    // A command that goes on may end them.
+    // Before the command goes on to its end, and its threads with it.
     let usual = usual();
     let there = score.tasks.iter().filter(|task| !task.ended && !task.kernel_thread);
-    let settings = there.map(|task| (task.tid, settings_of(task.tid, &usual))).collect();
+    let settings =
+        there.filter_map(|task| Some((task.tid, settings_of(task.tid, &usual)?))).collect();
     let ended = ended.wait()?;
     let Some(trace) = trace else { return Err(no_source(&score)) };
     check(&score)?;
@@ -121,21 +122,22 @@ pub fn part_of(trace: Trace, from_ns: u64, to_ns: u64) -> Trace {
     Trace { from_ns, to_ns, events, messages, running: Vec::new(), ..trace }
 }
 
-/// The settings of a thread that was not set otherwise.
+/// The slice and the CPUs of a thread that was not set otherwise.
 fn usual() -> (Option<u64>, Option<CpuSet>) {
     (sched::attr(0).ok().map(|attr| attr.runtime_ns), sched::affinity(0).ok())
 }
 
-fn settings_of(tid: i32, (slice_ns, cpus): &(Option<u64>, Option<CpuSet>)) -> Settings {
-    let Ok(attr) = sched::attr(tid) else { return Settings::default() };
+/// `None`: it has ended.
+fn settings_of(tid: i32, (slice_ns, cpus): &(Option<u64>, Option<CpuSet>)) -> Option<Settings> {
+    let attr = sched::attr(tid).ok()?;
     let policy = Policy::from_number(attr.policy);
     let is_other = policy == Some(Policy::Other);
     let has_slice = policy.is_some_and(Policy::is_fair) && Some(attr.runtime_ns) != *slice_ns;
-    Settings {
+    Some(Settings {
         policy: policy.filter(|of| !is_other && *of != Policy::Deadline).map(Policy::word),
         slice_ns: Some(attr.runtime_ns).filter(|ns| has_slice && *ns > 0),
         affinity: sched::affinity(tid).ok().filter(|own| Some(own) != cpus.as_ref()),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ impl Manner {
     }
 }
 
-/// Process, name, whether it is the first thread, its last priority, and how it was set.
+/// Process, name, whether it is the first thread, its priority, and how it was set.
 type Name<'a> = (&'a str, &'a str, bool, u16, &'a Settings);
 /// Threads alike, and how they work.
 pub type Kind<'a> = (Name<'a>, Manner);

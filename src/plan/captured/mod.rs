@@ -121,6 +121,8 @@ struct Scene {
     names: Vec<String>,
     /// Whether its threads never slept.
     busy: Vec<bool>,
+    /// How its threads were set, where that is not usual.
+    knobs: Vec<Vec<String>>,
     /// Kinds of threads without a role.
     left_out: usize,
     /// Their work, and that of threads of which too little was seen.
@@ -138,9 +140,8 @@ impl Scene {
         let min_ns = wall_ns / LONG_PARTS;
         let mut cut = first.to_cut(min_ns, min_posts);
         cut.extend(more);
-        let unknown = Settings::default();
-        let settings = |tid: &i32| asked.settings.get(tid).unwrap_or(&unknown);
-        let tasks = asked.tasks.iter().map(|task| (task, settings(&task.tid)));
+        let settings = settings::with_namesakes(asked.tasks, asked.settings);
+        let tasks = asked.tasks.iter().zip(&settings);
         let mut kinds = kinds::kinds(tasks, &first, &cut, min_ns);
         let own = || first.by_tid.values();
         let [work_ns, wakeups] =
@@ -163,8 +164,10 @@ impl Scene {
         let left_out_ns = work_ns.saturating_sub(kept_ns);
         let kinds = kinds::with_own_queues(kinds, &first, MAX_SETS);
         let mut names: Vec<String> = Vec::new();
-        let (mut roles, mut busy) = (BTreeMap::new(), Vec::new());
-        for (at, (((process, name, ..), manner), (_, tids))) in kinds.iter().enumerate() {
+        let (mut roles, mut busy, mut knobs) = (BTreeMap::new(), Vec::new(), Vec::new());
+        for (at, (kind, (_, tids))) in kinds.iter().enumerate() {
+            let ((process, name, _, prio, settings), manner) = kind;
+            knobs.push(settings.knobs(*prio));
             let name = if asked.is_named {
                 role_name(process, name, &names)
             } else {
@@ -181,7 +184,7 @@ impl Scene {
         let (from_ns, to_ns, once_ns) =
             (asked.trace.from_ns, asked.trace.to_ns, vec![0; names.len()]);
         let mut scene =
-            Scene { from_ns, to_ns, threads, names, busy, left_out, left_out_ns, once_ns };
+            Scene { from_ns, to_ns, threads, names, busy, knobs, left_out, left_out_ns, once_ns };
         let once: Vec<(usize, u64)> =
             scene.only_once().map(|piece| (piece.role, piece.work_ns)).collect();
         once.into_iter().for_each(|(role, work_ns)| scene.once_ns[role] += work_ns);
@@ -346,7 +349,7 @@ impl Scene {
         if count != 1 {
             text += &format!("count = {count}\n");
         }
-        let knobs = self.knobs(asked, role);
+        let knobs = &self.knobs[role];
         if !knobs.is_empty() {
             text += &format!("knobs = {{ {} }}\n", knobs.join(", "));
         }
@@ -354,7 +357,7 @@ impl Scene {
         entries.iter().for_each(|sort| *used.entry(sort).or_default() += 1);
         let mut by_use: Vec<(&Sort, usize)> = used.into_iter().collect();
         by_use.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
-        let timer = self.threads.timer_ns(role).map(time);
+        let timer = self.threads.timer_ns(role, self.to_ns).map(time);
         let mut steps: Vec<String> = Vec::new();
         for (number, (sort, _)) in by_use.iter().enumerate() {
             let samples = seen.get(&sort.plain()).cloned().unwrap_or_default();
@@ -544,34 +547,6 @@ impl Scene {
         if queue == 0 { name.clone() } else { format!("{name}.{queue}") }
     }
 
-    /// How its threads were set, where that is not usual.
-    fn knobs(&self, asked: &Asked, role: usize) -> Vec<String> {
-        let own = self.threads.by_tid.iter().filter(|(_, thread)| thread.role == role);
-        let Some((tid, thread)) = own.max_by_key(|(_, thread)| thread.work_ns) else {
-            return Vec::new();
-        };
-        let settings = asked.settings.get(tid).cloned().unwrap_or_default();
-        let prio = i32::from(thread.prio);
-        let policy = settings.policy.or((0..100).contains(&prio).then_some("fifo"));
-        let mut knobs: Vec<String> =
-            policy.map(|word| format!("policy = \"{word}\"")).into_iter().collect();
-        match prio {
-            // 99 is that of the thread that measures.
-            0..=98 => knobs.push(format!("priority = {}", (99 - prio).min(98))),
-            100..=139 if prio != 120 && policy != Some("idle") => {
-                knobs.push(format!("nice = {}", prio - 120))
-            }
-            _ => {}
-        }
-        // Sleeps are as long as they were seen: with the slack of those timers.
-        knobs.extend((prio >= 100).then(|| "timer-slack = \"1ns\"".to_string()));
-        knobs.extend(settings.slice_ns.map(|ns| format!("slice = {}", quoted(&time(ns)))));
-        knobs.extend(
-            settings.affinity.map(|cpus| format!("affinity = {}", quoted(&cpus.to_string()))),
-        );
-        knobs
-    }
-
     /// Everything that a reader wants to know of a role.
     fn comment(&self, role: usize, fit: Fit) -> String {
         let profile = Profile::read(&self.threads, role, "", self.wall_ns());
@@ -653,7 +628,9 @@ fn role_name(process: &str, name: &str, taken: &[String]) -> String {
     let whole = if process == name { name.to_string() } else { format!("{process}-{name}") };
     // The beginning of a long one may say little of the thread.
     let base = if whole.chars().count() > MAX_NAME { name } else { &whole };
-    let word = |c: char| if workload::is_step_name(&c.to_string()) { c } else { '_' };
+    // A semaphore has the role's name and `.` with its number.
+    let is_word = |c: char| c != '.' && workload::is_step_name(&c.to_string());
+    let word = |c: char| if is_word(c) { c } else { '_' };
     let plain: String = base.trim_start_matches('-').chars().map(word).take(MAX_NAME).collect();
     let plain = if plain.is_empty() { "role".to_string() } else { plain };
     let numbered = (2..).map(|number| {

@@ -19,7 +19,7 @@ impl Scene {
             *all += 1;
             edges.extend(waker.map(|by| (self.threads.pieces[by].role, piece.role)));
         }
-        let has_timer = |role: usize| self.threads.timer_ns(role).is_some();
+        let has_timer = |role: usize| self.threads.timer_ns(role, self.to_ns).is_some();
         let rest_ns = |(role, (taken, all)): (usize, &(usize, usize))| {
             let count = u64::from(self.threads.count(role).max(1));
             let ns = self.threads.absence_ns(role, self.from_ns, self.to_ns) / count;
@@ -65,6 +65,6 @@ impl Scene {
 
     /// Whether a role pauses in its replay, too: it rests, or waits for others that do.
     pub(super) fn keeps_pause(&self, role: usize, window: (u64, u64)) -> bool {
-        window == (self.from_ns, self.to_ns) && self.threads.timer_ns(role).is_none()
+        window == (self.from_ns, self.to_ns) && self.threads.timer_ns(role, self.to_ns).is_none()
     }
 }

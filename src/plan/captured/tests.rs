@@ -106,6 +106,33 @@ fn work_is_kept_and_waits_for_a_cpu_are_not() {
     assert_eq!(sets[1].2, "a*99");
 }
 
+#[test]
+fn a_fitted_plan_says_so_and_has_that_part_of_the_work() {
+    let tasks = [traced(1, "app", "timer"), traced(2, "app", "app")];
+    assert!(!capture(&pair(), &tasks, true).unwrap().text.contains("fitted"));
+    let fit = Fit { cost_ns: 0, passes: 2.0, work: 1.5 };
+    let captured = capture_fitted(&pair(), &tasks, true, fit).unwrap();
+    let woken = captured.roles.iter().map(|role| role.profile.is_woken);
+    assert_eq!(woken.collect::<Vec<_>>(), [true, false]);
+    let comment = "100 % by app-timer; fitted: 2.00 passes for one, with 1.50 of its work in all\n";
+    assert!(captured.text.contains(comment), "{}", captured.text);
+    assert_eq!(sets(&captured.text)[0].1[2], "burn 2.25ms");
+}
+
+/// Thread 1 leaves a CPU to which it was not seen to come, 90 ms after it had left the one where it was.
+#[test]
+fn a_thread_that_moved_unseen_did_not_work_meanwhile() {
+    let mut trace = trace(&[
+        (0, switch(2, Left::Sleeping, 1)),
+        (91_000, switch(1, Left::Sleeping, 2)),
+        (92_000, switch(2, Left::Sleeping, 1)),
+        (192_000, switch(1, Left::Sleeping, 2)),
+    ]);
+    trace.events[1].cpu = 1;
+    let captured = capture(&trace, &[traced(1, "a", "a")], true).unwrap();
+    assert_eq!(captured.roles[0].profile.cpus, 0.1, "{}", captured.text);
+}
+
 /// A recorder lost the switch with which thread 1 slept.
 #[test]
 fn a_thread_whose_end_is_missing_works_no_longer_than_it_was_seen() {
@@ -425,6 +452,13 @@ fn even_wakeups_from_outside_are_a_timer() {
     let of_two: Vec<_> = sets(&captured.text).into_iter().filter(|set| set.0 == 2).collect();
     let [(2, steps, _)] = &of_two[..] else { panic!("{}", captured.text) };
     assert!(steps.contains(&"timer 4ms".to_string()), "{}", captured.text);
+    // One that has another period has none in common with it.
+    let seldom = other.iter().filter(|(at_us, _)| at_us % 48_000 < 4_000);
+    let mut all: Vec<(u64, TraceWhat)> = events.iter().chain(seldom).copied().collect();
+    all.sort_by_key(|(at_us, _)| *at_us);
+    let captured = capture(&trace(&all), &tasks[..2], true).unwrap();
+    assert!(!captured.text.contains("timer 4ms"), "{}", captured.text);
+    assert_eq!(captured.roles.len(), 1);
     // Its last period is a twenty-fifth of the time.
     events.retain(|(at_us, _)| at_us % 40_000 < 4_000);
     let captured = capture(&trace(&events), &[traced(1, "a", "a")], false).unwrap();
@@ -472,6 +506,34 @@ fn priorities_are_policies_and_nice_values() {
         assert!(text.contains(&format!("knobs = {{ {expected} }}\n")), "{own}: {text}");
         sets(&text);
     }
+}
+
+#[test]
+fn a_priority_that_a_thread_has_for_a_while_is_not_its_own() {
+    let mut trace = pair();
+    let comes =
+        |event: &&mut TraceEvent| matches!(event.what, TraceWhat::Switch { to, .. } if to.tid == 1);
+    for event in trace.events.iter_mut().filter(comes).skip(60) {
+        let TraceWhat::Switch { prio, .. } = &mut event.what else { continue };
+        *prio = 49;
+    }
+    let Captured { text, .. } = capture(&trace, &[traced(1, "a", "a")], false).unwrap();
+    assert!(!text.contains("fifo"), "{text}");
+}
+
+#[test]
+fn the_settings_of_a_thread_that_ended_are_those_of_its_namesakes() {
+    let batch = Settings { policy: Some("batch"), ..Settings::default() };
+    let tasks = [traced(1, "a", "a"), traced(2, "a", "a"), traced(3, "a", "a")];
+    let policies = |known: &[(i32, Settings)]| {
+        let known = known.iter().cloned().collect();
+        let all = settings::with_namesakes(&tasks, &known);
+        all.into_iter().map(|own| own.policy).collect::<Vec<_>>()
+    };
+    let all = [Some("batch"); 3];
+    assert_eq!(policies(&[(2, batch.clone())]), all);
+    assert_eq!(policies(&[(2, batch.clone()), (3, batch.clone())]), all);
+    assert_eq!(policies(&[(2, batch), (3, Settings::default())]), [None, Some("batch"), None]);
 }
 
 #[test]

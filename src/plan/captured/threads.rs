@@ -23,6 +23,8 @@ const MAX_CUT_PIECES: usize = 1_000_000;
 /// Intervals of timers differ by no more, from the tenth to the ninetieth of a hundred.
 const TIMER_SPREAD: f64 = 0.05;
 const MIN_INTERVALS: usize = 20;
+/// Timers of all threads of a role wake them so often, where each has one.
+const TIMER_PART: f64 = 0.9;
 
 /// A wait and the work after it, of one thread.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -69,8 +71,11 @@ pub struct Thread {
     pub dead_ns: Option<u64>,
     /// Whether the end of a piece was.
     pub has_whole: bool,
-    /// The kernel's priority; 120 is nice 0.
+    /// The kernel's priority under which it worked most; 120 is nice 0.
     pub prio: u16,
+    /// How much more it worked under that than under others, and the priority it runs with.
+    prio_ns: u64,
+    runs_prio: u16,
     pub has_slept: bool,
     stretch: Option<Stretch>,
     is_awake: bool,
@@ -81,6 +86,19 @@ pub struct Thread {
     piece: Option<usize>,
     /// A wakeup that came while it ran.
     early: Option<Wakeup>,
+}
+
+impl Thread {
+    /// The majority vote of Boyer and Moore (1981), each nanosecond a voice: who holds a lock has another priority for a while.
+    fn weigh_priority(&mut self, ran_ns: u64) {
+        if self.prio == self.runs_prio {
+            self.prio_ns += ran_ns;
+        } else if ran_ns > self.prio_ns {
+            (self.prio, self.prio_ns) = (self.runs_prio, ran_ns - self.prio_ns);
+        } else {
+            self.prio_ns -= ran_ns;
+        }
+    }
 }
 
 /// The work of a thread since its last sleep.
@@ -308,7 +326,7 @@ impl Threads {
         self.on_cpu.insert(cpu, tid);
         self.lose(tid);
         let Some(thread) = self.by_tid.get_mut(&tid) else { return };
-        (thread.prio, thread.cpu) = (prio, cpu);
+        (thread.runs_prio, thread.cpu) = (prio, cpu);
         thread.first_ns.get_or_insert(at_ns);
         thread.runs_since_ns = Some(at_ns);
         if thread.asleep_since_ns.is_some() {
@@ -328,6 +346,9 @@ impl Threads {
             && self.by_tid.get(&before).is_some_and(|thread| thread.cpu == cpu)
         {
             self.lose(before);
+        }
+        if self.by_tid.get(&tid).is_some_and(|thread| thread.cpu != cpu) {
+            self.lose(tid);
         }
         let Some(thread) = self.by_tid.get_mut(&tid) else { return };
         thread.first_ns.get_or_insert(at_ns);
@@ -404,6 +425,7 @@ impl Threads {
         let ran_ns = at_ns.saturating_sub(*since_ns);
         let began_ns = std::mem::replace(since_ns, at_ns.max(*since_ns));
         thread.work_ns += ran_ns;
+        thread.weigh_priority(ran_ns);
         let is_cut = thread.stretch.is_some_and(|stretch| stretch.is_cut);
         let Some(mut number) = thread.piece else { return };
         self.pieces[number].work_ns += ran_ns;
@@ -491,8 +513,9 @@ impl Threads {
         last.unwrap_or(0).saturating_sub(first.unwrap_or(0))
     }
 
-    /// The period, where all that wakes the threads of a role are timers of one period. Who is born is woken by another one.
-    pub fn timer_ns(&self, role: usize) -> Option<u64> {
+    /// The period, where all that wakes the threads of a role are timers of one period, which each of them has for as long as
+    /// the role is there. Who is born is woken by another one.
+    pub fn timer_ns(&self, role: usize, to_ns: u64) -> Option<u64> {
         let own = || self.pieces.iter().filter(|piece| piece.role == role && !piece.goes_on);
         if own().any(|piece| piece.by.is_some() && piece.slept_at_ns.is_some()) {
             return None;
@@ -508,7 +531,9 @@ impl Threads {
         intervals.sort_unstable();
         let at = |percent: usize| intervals[intervals.len() * percent / 100];
         let is_even = intervals.len() >= MIN_INTERVALS
-            && (at(90) - at(10)) as f64 <= TIMER_SPREAD * at(50) as f64;
+            && (at(90) - at(10)) as f64 <= TIMER_SPREAD * at(50) as f64
+            && intervals.len() as f64 * at(50) as f64
+                >= TIMER_PART * self.there_ns(role, to_ns) as f64 * f64::from(self.count(role));
         is_even.then(|| (at(50) + 500) / 1_000 * 1_000)
     }
 
