@@ -1,6 +1,6 @@
 //! Events of rt-app as steps. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::show_duration;
 use crate::plan::error::Faults;
@@ -41,11 +41,11 @@ pub struct Common {
     /// The names of all tasks.
     pub tasks: Vec<String>,
     /// The texts of all events that resume somebody, of those that suspend, and of those that fork.
-    resumed: Vec<String>,
-    suspended: Vec<String>,
-    forked: Vec<String>,
-    /// Timers that an event makes absolute, each with the task of the event.
-    absolute: Vec<(String, String)>,
+    resumed: BTreeSet<String>,
+    suspended: BTreeSet<String>,
+    pub forked: BTreeSet<String>,
+    /// Timers that an event makes absolute.
+    absolute: BTreeSet<String>,
     /// For each barrier the number of workers that come to it.
     pub barriers: BTreeMap<String, u64>,
     /// For each task that is forked how often, if that is known.
@@ -57,6 +57,9 @@ pub struct Place<'a> {
     /// The word of its task.
     pub task: &'a str,
     pub instances: u64,
+    pub is_forked: bool,
+    /// The timers that events of its task make absolute.
+    pub absolute: &'a BTreeSet<String>,
     /// How often it is done in all, if that is known.
     pub times: Option<u64>,
 }
@@ -64,11 +67,8 @@ pub struct Place<'a> {
 impl Common {
     pub fn of_tasks(tasks: &Node) -> Common {
         let [resumed, suspended, forked] =
-            ["resume", "suspend", "fork"].map(|event| texts(tasks, event));
-        let absolute = members(tasks).iter().flat_map(|task| {
-            let timers = absolute_timers(&task.node);
-            timers.into_iter().map(|timer| (task.key.clone(), timer))
-        });
+            ["resume", "suspend", "fork"].map(|event| texts(tasks, event).into_iter().collect());
+        let absolute = members(tasks).iter().flat_map(|task| absolute_timers(&task.node));
         let absolute = absolute.collect();
         Common { resumed, suspended, forked, absolute, ..Common::default() }
     }
@@ -155,14 +155,14 @@ impl Common {
         place: &Place,
         faults: &mut Faults,
     ) -> Option<String> {
-        let is_suspended = event == "resume" && self.suspended.iter().any(|text| text == name);
+        let is_suspended = event == "resume" && self.suspended.contains(name);
         let is_of_task = matches!(event, "resume" | "fork") && !is_suspended;
         if is_of_task && !self.tasks.iter().any(|task| task == name) {
             let known: Vec<&str> = self.tasks.iter().map(String::as_str).collect();
             let message = format!("there is no task {}", quoted_start(name));
             return faults.refuse(&member.node.span, message, "no task", suggestion(name, &known));
         }
-        if event == "barrier" && self.has_task(&self.forked, place) {
+        if event == "barrier" && place.is_forked {
             let message = "a task that is forked cannot wait at a barrier";
             let hint =
                 "sem_post and sem_wait, or threads that are there from the begin: \"instance\" : 2";
@@ -185,11 +185,6 @@ impl Common {
             same => same,
         };
         Some(format!("{step} {word}"))
-    }
-
-    /// Whether the task of this place is one of these.
-    fn has_task(&self, names: &[String], place: &Place) -> bool {
-        names.iter().any(|name| self.words.get(name).is_some_and(|word| word == place.task))
     }
 
     fn wait(&mut self, member: &Member, event: &str, faults: &mut Faults) -> Option<Vec<String>> {
@@ -240,10 +235,8 @@ impl Common {
         let is_own = name.starts_with("unique");
         let timer = if is_own { "timer" } else { "shared-timer" };
         // One event makes the timer absolute for all that use it.
-        let tasks = self.absolute.iter().filter(|(_, timer)| timer == name);
-        let tasks: Vec<String> = tasks.map(|(task, _)| task.clone()).collect();
-        let is_absolute = if is_own { self.has_task(&tasks, place) } else { !tasks.is_empty() };
-        let end = if is_absolute { " absolute" } else { "" };
+        let absolute = if is_own { place.absolute } else { &self.absolute };
+        let end = if absolute.contains(name) { " absolute" } else { "" };
         let (word, period) = (self.word(name), show_duration((period_us * US) as u64));
         Some(format!("{timer} {word} {period}{end}"))
     }
@@ -257,7 +250,7 @@ fn members(node: &Node) -> &[Member] {
 }
 
 /// The names of the timers that events of this task make absolute.
-fn absolute_timers(task: &Node) -> Vec<String> {
+pub fn absolute_timers(task: &Node) -> Vec<String> {
     let text = |event: &Member, key: &str| {
         let member = members(&event.node).iter().find(|member| member.key == key)?;
         match &member.node.value {

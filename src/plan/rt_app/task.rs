@@ -13,7 +13,7 @@ use crate::plan::table::quoted_start;
 use crate::variant;
 use crate::workload::{self, RUN_CGROUP};
 
-use super::event::{Common, EVENTS, Place, event_of};
+use super::event::{Common, EVENTS, Place, absolute_timers, event_of};
 use super::json::{Json, Member, Node};
 use super::object::{self, Object, Placed};
 
@@ -144,7 +144,7 @@ impl Scheduling {
         let taskgroup = object.text("taskgroup", faults);
         Scheduling {
             policy,
-            priority: object.int("priority", -20, 99, faults),
+            priority: object.int("priority", -20, 98, faults),
             runtime,
             period,
             deadline,
@@ -231,27 +231,21 @@ impl Scheduling {
         checked(keys, span, self.is_wrong, faults)
     }
 
-    /// Notes a priority that none of these policies has, and a task group that real-time threads cannot be in. `policies`: one
-    /// of them is in force where a phase names none.
-    fn check(&self, policies: &[&str], faults: &mut Faults) {
-        let own = self.policy.as_slice();
-        let policies = if own.is_empty() { policies } else { own };
-        if let Some((priority, span)) = &self.priority {
-            let ranges = || policies.iter().map(|policy| priorities(policy));
-            if !ranges().any(|range| range.contains(priority)) {
-                let message =
-                    format!("`priority` {priority} means nothing under {}", names(policies));
-                let hint = ranges()
-                    .next()
-                    .map_or(String::new(), |range| format!("{} to {}", range.start(), range.end()));
-                faults.add(span, message, "this value", hint);
-            }
-        }
-        if let Some((_, span)) = self.taskgroup.as_ref().filter(|(path, _)| path != RUN_CGROUP)
-            && policies.iter().all(|policy| REAL_TIME.contains(policy))
+    /// Notes a priority that this policy does not have. That of a phase under SCHED_IDLE is left out.
+    fn check_priority(&self, policy: &str, faults: &mut Faults) {
+        let range = priorities(policy);
+        if let Some((priority, span)) = &self.priority
+            && !range.contains(priority)
+            && self.policy != Some("idle")
         {
-            let message = format!("a task group has no tasks of {}", names(policies));
-            faults.add(span, message, "this group", "\"policy\" : \"SCHED_OTHER\"");
+            let message =
+                format!("`priority` {priority} means nothing under {}", policy_name(policy));
+            faults.add(
+                span,
+                message,
+                "this value",
+                format!("{} to {}", range.start(), range.end()),
+            );
         }
     }
 
@@ -272,6 +266,7 @@ impl Scheduling {
         let policy = match (self.policy, priority) {
             (Some("fifo"), None) => Some(format!("policy fifo {DEFAULT_PRIORITY}")),
             (Some("rr"), None) => Some(format!("policy rr {DEFAULT_PRIORITY}")),
+            (Some("idle"), _) => Some("policy idle".to_string()),
             (Some(word), None) => Some(format!("policy {word}")),
             (Some(word), Some(number)) => Some(format!("policy {word} {number}")),
             (None, Some(number)) => Some(format!("priority {number}")),
@@ -290,9 +285,35 @@ fn priorities(policy: &str) -> std::ops::RangeInclusive<i64> {
     if matches!(policy, "fifo" | "rr") { 1..=98 } else { -20..=19 }
 }
 
-fn names(policies: &[&str]) -> String {
-    let names: Vec<&str> = policies.iter().map(|word| policy_name(word)).collect();
-    names.join(" and ")
+/// Notes a task group that real-time threads cannot be in.
+fn check_group(policy: &str, group: Option<&(String, Range<usize>)>, faults: &mut Faults) {
+    if let Some((_, span)) = group.filter(|(path, _)| path != RUN_CGROUP)
+        && REAL_TIME.contains(&policy)
+    {
+        let message = format!("a task group has no tasks of {}", policy_name(policy));
+        faults.add(span, message, "this group", "\"policy\" : \"SCHED_OTHER\"");
+    }
+}
+
+/// Notes what phases cannot have under the policy and in the group that are in force: their own, or else those of the
+/// last one before them that has one.
+fn check_phases(own: &Scheduling, usual: &str, phases: &[Phase], faults: &mut Faults) {
+    let mut policy = own.policy.unwrap_or(usual);
+    let mut group = own.taskgroup.as_ref();
+    let mut is_new = true;
+    for (_, phase, _) in phases {
+        is_new |= phase.policy.is_some() || phase.taskgroup.is_some();
+        policy = phase.policy.unwrap_or(policy);
+        group = phase.taskgroup.as_ref().or(group);
+        if own.is_wrong || phase.is_wrong {
+            return;
+        }
+        phase.check_priority(policy, faults);
+        if is_new {
+            check_group(policy, group, faults);
+        }
+        is_new = false;
+    }
 }
 
 /// As values of a plan. Values that do not fit are noted at their places, and so are those that do not go together, unless
@@ -369,13 +390,18 @@ pub fn set(
     if is_deadline {
         own.take_older(&mut object, phases.is_some(), faults);
     }
-    let place = Place { task: &name, instances: count as u64, times: None };
+    let absolute = absolute_timers(&member.node).into_iter().collect();
+    let is_forked = common.forked.contains(&member.key);
+    let instances = count as u64;
+    let place = Place { task: &name, instances, is_forked, absolute: &absolute, times: None };
+    let usual = defaults.policy.unwrap_or("other");
     let steps = match phases {
         None => {
             let place = Place { times: times(&[loops, Some(count)]), ..place };
             let known = [TASK_KEYS, EVENTS].concat();
             let steps = events(object.rest(), "a task", &known, &place, common, faults);
             note_size(&steps, member, faults);
+            check_group(own.policy.unwrap_or(usual), own.taskgroup.as_ref(), faults);
             steps
         }
         Some(node) => {
@@ -387,17 +413,12 @@ pub fn set(
             if let [(_, scheduling, _)] = &mut phases[..] {
                 own = own.replaced_by(std::mem::take(scheduling));
             }
-            let first = own.policy.or(defaults.policy).unwrap_or("other");
-            let policies = phases.iter().filter_map(|(_, scheduling, _)| scheduling.policy);
-            let policies: Vec<&str> = std::iter::once(first).chain(policies).collect();
-            phases.iter().for_each(|(_, scheduling, _)| scheduling.check(&policies, faults));
+            check_phases(&own, usual, &phases, faults);
             let steps = phase_steps(&phases, &own, faults);
             note_size(&steps, member, faults);
             steps
         }
     };
-    let group = Scheduling { taskgroup: own.taskgroup.clone(), ..Scheduling::default() };
-    group.check(&[own.policy.or(defaults.policy).unwrap_or("other")], faults);
     let knobs = own.knobs(defaults.policy, &member.span, faults);
     let mut keys = defaults.keys(&steps);
     let taskgroup = own.taskgroup.filter(|(path, _)| path != RUN_CGROUP);

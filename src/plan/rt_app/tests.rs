@@ -254,7 +254,7 @@ fn what_is_wrong_is_an_error_with_its_place() {
         "cpus" : [99999], "run" : 1 => 1:33: `cpus` is 99999, not 0 to 65535
         "instance" : 100001, "run" : 1 => `instance` is 100001, not 0 to 100000
         "phases" : { "p" : { "policy" : "SCHED_FIFO", "priority" : 99, "run" : 1 }, "q" : { "run" : 1 } }
-          => `priority` 99 means nothing under SCHED_FIFO
+          => `priority` is 99, not -20 to 98
         "phases" : { "p" : { "priority" : 50, "run" : 1 }, "q" : { "run" : 1 } }
           => `priority` 50 means nothing under SCHED_OTHER
         "policy" : "SCHED_FIFO", "phases" : { "p" : { "priority" : -5, "run" : 1 }, "q" : { "run" : 1 } }
@@ -277,6 +277,59 @@ fn what_is_wrong_is_an_error_with_its_place() {
     ];
     cases.iter().for_each(|(text, expected)| hold(text, expected));
     assert_eq!(work(&sets(MAX_SETS)).sets.len(), MAX_SETS);
+}
+
+#[test]
+fn tasks_of_one_name_have_timers_of_their_own() {
+    let task = |end: &str| {
+        format!("\"t\" : {{ \"timer\" : {{ \"ref\" : \"unique\", \"period\" : 10{end} }} }}")
+    };
+    let text =
+        format!("{{ \"tasks\" : {{ {}, {} }} }}", task(""), task(", \"mode\" : \"absolute\""));
+    let steps = steps(&text);
+    let all: Vec<&str> = steps.iter().map(|(_, steps)| steps.as_str()).collect();
+    assert_eq!(all, ["timer unique 10us", "timer unique 10us absolute"]);
+}
+
+#[test]
+fn a_phase_has_the_policy_and_the_group_of_the_last_one_that_names_them() {
+    let refused = "a task group has no tasks of SCHED_FIFO";
+    let fifo = "\"policy\" : \"SCHED_FIFO\"";
+    let cases = [
+        ("\"taskgroup\" : \"/a\", ", fifo, "\"run\" : 2", Some(refused)),
+        ("", fifo, "\"taskgroup\" : \"/a\"", Some(refused)),
+        ("", "\"taskgroup\" : \"/a\"", fifo, Some(refused)),
+        ("", "\"taskgroup\" : \"/\"", fifo, None),
+        (
+            "\"policy\" : \"SCHED_FIFO\", ",
+            "\"priority\" : -5",
+            "\"policy\" : \"SCHED_OTHER\"",
+            Some("`priority` -5"),
+        ),
+        ("", "\"policy\" : \"SCHED_IDLE\", \"priority\" : 50", "\"run\" : 2", None),
+        (
+            "",
+            "\"policy\" : \"SCHED_FIF\", \"priority\" : 50",
+            "\"run\" : 2",
+            Some("there is no policy"),
+        ),
+    ];
+    for (own, first, second, expected) in cases {
+        let text = task(&format!(
+            "{own}\"phases\" : {{ \"p\" : {{ {first}, \"run\" : 1 }}, \"q\" : {{ {second}, \"run\" : 1 }} }}"
+        ));
+        match (from_rt_app("a.json", &text), expected) {
+            (Ok(_), None) => {}
+            (Err(_), Some(expected)) => {
+                let shown = errors(&text);
+                assert!(
+                    shown.contains(expected) && shown.matches("app.json:").count() == 1,
+                    "{shown}"
+                );
+            }
+            (result, _) => panic!("{text}: {result:?}"),
+        }
+    }
 }
 
 #[test]
